@@ -1,0 +1,43 @@
+# The only task runner. Every target that needs it makes .venv first, with Java if the machine has none.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fix lint types spec-spark clean
+
+PYTHON := .venv/bin/python
+STAMP := .venv/.flintstream-stamp
+STATIC := format lint types imports sizes api
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## average sensor readings, live, in about a minute
+	@$(PYTHON) -m flintstream.demo
+
+test: $(STAMP) ## everything: lint, types, imports, sizes, public names, all tests
+	@$(PYTHON) tools/checks.py $(STATIC) tests
+
+check: $(STAMP) ## the same without tests that start Spark or are slow
+	@$(PYTHON) tools/checks.py $(STATIC) quick-tests
+
+bench: $(STAMP) ## measure against stock Spark, PyFlink and Bytewax
+	@$(PYTHON) bench/run.py
+
+fix: $(STAMP) ## format, and mend what ruff can mend
+	@.venv/bin/ruff check --fix-only --quiet .
+	@.venv/bin/ruff format .
+
+lint: $(STAMP) ## format and lint only
+	@$(PYTHON) tools/checks.py format lint
+
+types: $(STAMP) ## types only
+	@$(PYTHON) tools/checks.py types
+
+spec-spark: $(STAMP) ## every transcript of tests/spec on Spark, in all variants
+	@FLINTSTREAM_SPEC=all $(PYTHON) -m pytest -m spark tests/spec
+
+clean: ## remove all that make created: .venv, .bench, caches, builds
+	@rm -rf .venv .bench build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml tools/setup.sh
+	@sh tools/setup.sh
+	@touch $@

@@ -1,0 +1,270 @@
+"""The driver's side of the epoch protocol: what to read next, and the commit.
+
+One epoch is `begin` (what every task is told) and `complete` (check the ledger, create the manifest, let the sinks
+commit). Between the two anything may happen, any number of times: nothing counts until the manifest is there.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flintstream.engine import manifest as manifests
+from flintstream.engine.epoch import EpochContext, ReadRange, StateHandle, TaskReport
+from flintstream.engine.lanes import LaneBook
+from flintstream.engine.ledger import check_reports
+from flintstream.engine.manifest import Manifest
+from flintstream.engine.statefiles import TOKENS_KEPT
+from flintstream.errors import CommitError, FencedError, IncompatibleStateError, describe
+from flintstream.graph.nodes import SinkNode, SourceNode
+from flintstream.model.connect import Committer, Split, SplitSource
+from flintstream.planner.plan import Plan
+from flintstream.state.changelog import checksum
+from flintstream.state.storage import Storage
+
+DEFAULT_RETAINED = 3
+
+
+class Coordinator:
+    """Owns a job's manifest chain. One instance per driver."""
+
+    def __init__(self, plan: Plan, storage: Storage, retained: int = DEFAULT_RETAINED) -> None:
+        self.plan = plan
+        self.storage = storage
+        self._retained = retained
+        self.incarnation = uuid.uuid4().hex[:16]
+        self.manifest: Manifest | None = None
+        self._history: list[Manifest] = []
+        self._uids = {op.id: op.uid for op in plan.operators}
+        self._ids = {op.uid: op.id for op in plan.operators}
+        self._committers: dict[int, Committer] = {
+            op.id: op.node.sink.create_committer()
+            for op in plan.operators
+            if isinstance(op.node, SinkNode) and op.node.sink is not None
+        }
+        self._pending_timers = 0
+        self._splits: dict[int, list[Split]] = {}
+        for op in plan.operators:
+            if isinstance(op.node, SourceNode) and isinstance(op.node.source, SplitSource):
+                self._splits[op.id] = list(op.node.source.splits(op.parallelism))
+        self.lanes = LaneBook(plan, {node: [s.number for s in splits] for node, splits in self._splits.items()})
+
+    def recover(self) -> Manifest | None:
+        """Start from the newest manifest, if there is one, and finish what its sinks had left to do."""
+        found = manifests.newest(self.storage)
+        if found is None:
+            return None
+        if found.max_parallelism != self.plan.max_parallelism:
+            what = f"the checkpoint has max parallelism {found.max_parallelism}, the job {self.plan.max_parallelism}"
+            raise IncompatibleStateError(describe(what, None, f"set_max_parallelism({found.max_parallelism})"))
+        self.manifest = found
+        self.incarnation = found.incarnation
+        names = self.storage.list(manifests.FOLDER)[-self._retained :]
+        paths = [f"{manifests.FOLDER}/{name}" for name in names]
+        self._history = [Manifest.from_bytes(self.storage.read(path), path) for path in paths]
+        self.lanes.restore(found)
+        self.commit_sinks(found)
+        return found
+
+    @property
+    def needs_ticks(self) -> bool:
+        """Whether epochs must run without input: processing time or idleness may have something to do."""
+        return self.lanes.has_idleness or bool(self._pending_timers)
+
+    @property
+    def epoch(self) -> int:
+        """The newest committed epoch; 0 before the first."""
+        return 0 if self.manifest is None else self.manifest.epoch
+
+    def positions(self) -> dict[int, dict[int, int]]:
+        """Return the next position of every split that is read by ranges."""
+        stored = {} if self.manifest is None else self.manifest.positions
+        return {
+            node: {s.number: stored.get(self._uids[node], {}).get(s.number, s.start) for s in splits}
+            for node, splits in self._splits.items()
+        }
+
+    def splits(self) -> Mapping[int, Sequence[Split]]:
+        """Return the splits of every source that is read by ranges."""
+        return self._splits
+
+    def begin(self, now: int, ranges: Sequence[ReadRange], finishing: frozenset[int], is_final: bool) -> EpochContext:
+        """Return what the tasks of the next epoch are told."""
+        if self.manifest is not None:
+            now = max(now, self.manifest.now)
+        watermarks = {} if self.manifest is None else self.manifest.watermarks
+        return EpochContext(
+            self.plan.name,
+            self.incarnation,
+            self.epoch + 1,
+            now,
+            self.lanes.at(now),
+            finishing,
+            {self._ids[uid]: watermark for uid, watermark in watermarks.items() if uid in self._ids},
+            tuple(ranges),
+            self._handles(),
+            is_final,
+        )
+
+    def layout(self) -> dict[str, list[int]]:
+        """Return which operator is where; state moves if this differs from the manifest's."""
+        return {op.uid: [op.level, op.parallelism] for op in self.plan.operators if op.level}
+
+    def _handles(self) -> dict[tuple[int, int], tuple[StateHandle, ...]]:
+        places = [
+            (level, partition)
+            for level in range(1, self.plan.levels)
+            for partition in range(self.plan.partitions(level))
+        ]
+        if self.manifest is None:
+            return {place: (StateHandle(),) for place in places}
+        if self.manifest.layout != self.layout():
+            # Rescaled or changed code: every partition takes its key groups out of all files, once.
+            everything = tuple(self.manifest.state.values())
+            return {place: everything if len(everything) != 1 else (*everything, StateHandle()) for place in places}
+        state = self.manifest.state
+        return {(level, part): (state.get(f"{level}/{part}", StateHandle()),) for level, part in places}
+
+    def complete(self, context: EpochContext, reports: Sequence[TaskReport], spark: Mapping[str, Any]) -> Manifest:
+        """Commit an epoch: ledger, manifest, sinks."""
+        check_reports(self.plan, context, reports)
+        inline = InlineFile(f"epochs/{context.epoch:012d}-{uuid.uuid4().hex[:8]}.bin")
+        new = Manifest(
+            self.plan.name,
+            self.incarnation,
+            context.epoch,
+            context.now,
+            "" if self.manifest is None else self.manifest.digest(),
+            self.plan.max_parallelism,
+            layout=self.layout(),
+            positions=self._next_positions(context),
+            watermarks=self._watermarks(reports),
+            state=self._next_state(context, reports, inline),
+            committables=self._committables(reports, inline),
+            counters=self._counters(reports),
+            spark=dict(spark),
+            finished=context.is_final,
+        )
+        self.lanes.advance(context, reports, new)
+        self._publish(new, inline)
+        self._collect_garbage(new)
+        self.manifest = new
+        self._pending_timers = sum(
+            rows for report in reports for name, rows in report.entries.items() if name.endswith("#processing-timers")
+        )
+        self.commit_sinks(new, inline)
+        return new
+
+    def _publish(self, new: Manifest, inline: InlineFile) -> None:
+        try:
+            if inline.parts:
+                self.storage.write(inline.path, b"".join(inline.parts))
+            created = self.storage.create(manifests.path_of(new.epoch), new.to_bytes())
+        except OSError as error:
+            what = f"epoch {new.epoch} could not be written ({error})"
+            raise CommitError(describe(what, None, "free space or mend the checkpoint directory; nothing is lost")) from error
+        if not created:
+            what = f"another driver has committed epoch {new.epoch} of job {self.plan.name!r}"
+            raise FencedError(describe(what, None, "stop one of the two; the other goes on"))
+
+    def _next_positions(self, context: EpochContext) -> dict[str, dict[int, int]]:
+        positions = self.positions()
+        for piece in context.ranges:
+            positions[piece.source][piece.split] = piece.end
+        return {self._uids[node]: by_split for node, by_split in positions.items()}
+
+    def _watermarks(self, reports: Sequence[TaskReport]) -> dict[str, int]:
+        watermarks = dict(self.manifest.watermarks) if self.manifest is not None else {}
+        for report in reports:
+            for node, watermark in report.watermarks.items():
+                watermarks[self._uids[node]] = watermark
+        return watermarks
+
+    def _next_state(
+        self, context: EpochContext, reports: Sequence[TaskReport], inline: InlineFile
+    ) -> dict[str, StateHandle]:
+        state: dict[str, StateHandle] = {}
+        for report in reports:
+            if not report.level:
+                continue
+            handles = context.handles[report.level, report.partition]
+            old = handles[0] if len(handles) == 1 else StateHandle()
+            files = old.files
+            if report.state is not None:
+                file = report.state.file
+                if report.state.data is not None:
+                    file = replace(file, path=inline.path, offset=inline.add(report.state.data))
+                files = (*files[: report.state.keep], file)
+            tokens = (*old.tokens, (context.epoch, report.token))[-TOKENS_KEPT:]
+            state[f"{report.level}/{report.partition}"] = StateHandle(files, tokens)
+        return state
+
+    def _committables(self, reports: Sequence[TaskReport], inline: InlineFile) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for report in sorted(reports, key=lambda r: (r.level, r.partition)):
+            for node, committable in report.committables.items():
+                if isinstance(committable, bytes):
+                    at = {"stored": True, "path": inline.path, "offset": inline.add(committable)}
+                    committable = {**at, "length": len(committable), "checksum": checksum(committable)}
+                else:
+                    json.dumps(committable)
+                found.setdefault(self._uids[node], []).append(committable)
+        return found
+
+    def _counters(self, reports: Sequence[TaskReport]) -> dict[str, dict[str, int]]:
+        totals = {uid: dict(counts) for uid, counts in (self.manifest.counters if self.manifest else {}).items()}
+        for report in reports:
+            for node, counts in report.counters.items():
+                mine = totals.setdefault(self._uids[node], {})
+                for name, amount in counts.items():
+                    mine[name] = mine.get(name, 0) + amount
+        return totals
+
+    def commit_sinks(self, manifest: Manifest, inline: InlineFile | None = None) -> None:
+        """Let every sink make visible what the manifest names; doing so twice must do no harm."""
+        for uid, committables in manifest.committables.items():
+            node = self._ids.get(uid)
+            committer = self._committers.get(node) if node is not None else None
+            if committer is not None:
+                parts = [self._stored(part, inline) for part in committables]
+                committer.commit(manifest.job, uid, manifest.epoch, parts)
+
+    def _stored(self, part: Any, inline: InlineFile | None) -> Any:
+        if not (isinstance(part, dict) and part.get("stored") is True):
+            return part
+        if inline is not None:
+            return inline.slice(part["offset"], part["length"])
+        return self.storage.read(part["path"], part["offset"], part["length"])
+
+    def _collect_garbage(self, new: Manifest) -> None:
+        """Delete what no retained manifest names any more."""
+        self._history.append(new)
+        while len(self._history) > self._retained:
+            old = self._history.pop(0)
+            live: set[str] = set().union(*(kept.files() for kept in self._history))
+            for path in old.files() - live:
+                self.storage.delete(path)
+            self.storage.delete(manifests.path_of(old.epoch))
+
+
+class InlineFile:
+    """The small changelogs and committables of an epoch, written by the driver as one file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.parts: list[bytes] = []
+        self._length = 0
+
+    def add(self, data: bytes) -> int:
+        """Append bytes and return where they start."""
+        offset = self._length
+        self.parts.append(data)
+        self._length += len(data)
+        return offset
+
+    def slice(self, offset: int, length: int) -> bytes:
+        """Return bytes that were added."""
+        return b"".join(self.parts)[offset : offset + length]

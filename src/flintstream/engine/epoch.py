@@ -1,0 +1,106 @@
+"""What every task of an epoch is told, and what it tells back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flintstream.ops.clock import ChunkSteps, LaneTime
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """One split's share of an epoch; `last` says that the split ends with it."""
+
+    source: int
+    split: int
+    start: int
+    end: int
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """Changelog bytes in the checkpoint directory: of which epochs, where, how many, and their checksum."""
+
+    path: str
+    offset: int
+    length: int
+    checksum: int
+    rows: int
+    first_epoch: int
+    last_epoch: int
+    is_snapshot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StateHandle:
+    """The state of one partition: its files, oldest first, and the tokens of the attempts that wrote recent epochs."""
+
+    files: tuple[StateFile, ...] = ()
+    tokens: tuple[tuple[int, str], ...] = ()
+    groups: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochContext:
+    """The driver's word to all tasks of one epoch."""
+
+    job: str
+    incarnation: str
+    epoch: int
+    now: int
+    lanes: Mapping[int, LaneTime]
+    finishing: frozenset[int]
+    watermarks: Mapping[int, int]
+    ranges: tuple[ReadRange, ...]
+    handles: Mapping[tuple[int, int], tuple[StateHandle, ...]]
+    is_final: bool = False
+
+
+def producer_id(level: int, partition: int) -> int:
+    """Return the number by which envelopes name the task that sent them."""
+    return (level << 20) | partition
+
+
+@dataclass(slots=True)
+class ControlMessage:
+    """From one task to one partition of the next level: how its lanes moved, and what it sent there, by edge."""
+
+    level: int
+    chunks: list[ChunkSteps] = field(default_factory=list[ChunkSteps])
+    sent: dict[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass(slots=True)
+class NewState:
+    """A changelog that a task made, behind the first `keep` files of its partition's chain.
+
+    `data` is set if it is small: the driver then writes it with the epoch's other small ones.
+    """
+
+    keep: int
+    file: StateFile
+    data: bytes | None = None
+
+
+@dataclass(slots=True)
+class TaskReport:
+    """From one task to the driver: everything the commit needs to know of it."""
+
+    level: int
+    partition: int
+    attempt: int
+    token: str
+    chunks: list[ChunkSteps] = field(default_factory=list[ChunkSteps])
+    sent: dict[int, int] = field(default_factory=dict[int, int])
+    received: dict[int, int] = field(default_factory=dict[int, int])
+    seen: dict[int, int] = field(default_factory=dict[int, int])
+    counters: dict[int, dict[str, int]] = field(default_factory=dict[int, dict[str, int]])
+    watermarks: dict[int, int] = field(default_factory=dict[int, int])
+    state: NewState | None = None
+    committables: dict[int, Any] = field(default_factory=dict[int, Any])
+    entries: dict[str, int] = field(default_factory=dict[str, int])
+    ranges: list[int] = field(default_factory=list[int])
+    busy_seconds: float = 0.0

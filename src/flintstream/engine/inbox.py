@@ -1,0 +1,200 @@
+"""The receiving side of a level: control rows first, then blobs in the order of their first stamp.
+
+Control rows say how all lanes moved; from them each operator's clock is built before its first record. Then blobs are
+merged and cut into runs as soon as enough is complete.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from flintstream.engine.envelope import CONTROL, Envelope, read_blob
+from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport
+from flintstream.engine.merge import RunMerger, empty_batch, place_in_lane, tracks_of
+from flintstream.engine.router import keys_of
+from flintstream.errors import LedgerError, describe
+from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flintstream.ops.batch import Batch, Values
+from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, frontier, track_lane
+from flintstream.ops.run import Run
+from flintstream.ops.timestamps import LANE_SHIFT, ChunkTime, TimestampsOperator
+from flintstream.state.table import Table
+
+RUN_BYTES = 16 << 20
+"""How much is collected before a run is cut; large enough for columns, small enough for memory."""
+
+
+class Inbox:
+    """Feeds the head operators of one level in one partition for one epoch."""
+
+    def __init__(self, task: Any, epoch: EpochContext, report: TaskReport) -> None:
+        self._task = task
+        self._plan = task.plan
+        self._epoch = epoch
+        self._report = report
+        self._messages: list[ControlMessage] = []
+        self._expected: dict[int, int] = {}
+        self._heads = [place for place in task.places.values() if self._plan.is_head(place.planned)]
+        self._links = {link.edge: link for place in self._heads for link in self._plan.links_to(place.planned.id)}
+        self._mergers: dict[int, RunMerger] | None = None
+        self._tracks: dict[int, LaneTrack] = {}
+        self._buffered = 0
+
+    def take(self, row: Envelope) -> None:
+        """Take in one row of this level."""
+        self._note_attempt(row)
+        if row.edge == CONTROL:
+            message: ControlMessage = pickle.loads(row.blob)
+            self._messages.append(message)
+            for edge, count in message.sent.items():
+                self._expected[edge] = self._expected.get(edge, 0) + count
+            return
+        if self._mergers is None:
+            self._start()
+        if self._buffered > RUN_BYTES:
+            self._cut((row.watermark, row.lane, row.position))
+        self._receive(row)
+
+    def _note_attempt(self, row: Envelope) -> None:
+        """All rows of one producer must be of one attempt: a rerun may have other output."""
+        if self._report.seen.setdefault(row.producer, row.attempt) != row.attempt:
+            raise LedgerError(describe(f"two attempts of task {row.producer} reached partition {self._report.partition}"))
+
+    def _receive(self, row: Envelope) -> None:
+        link = self._links[row.edge]
+        batch, chunk = read_blob(row.blob)
+        self._buffered += len(row.blob)
+        self._report.received[row.edge] = self._report.received.get(row.edge, 0) + len(batch)
+        if chunk is not None:
+            batch = place_in_lane(batch, self._tracks[int(batch.stamp[1][0])], tuple(chunk))
+        assert self._mergers is not None
+        self._mergers[link.target].add(link.port, keys_of(link, batch))
+
+    def _start(self) -> None:
+        """Build all clocks; every control row is here, since they sort first."""
+        chunks: dict[int, list[ChunkSteps]] = {}
+        for message in self._messages:
+            for chunk in message.chunks:
+                chunks.setdefault(chunk.lane, []).append(chunk)
+        for lane in {*self._epoch.lanes, *chunks}:
+            start = self._epoch.lanes.get(lane) or LaneTime()
+            self._tracks[lane] = track_lane(start, chunks.get(lane, ()), lane in self._epoch.finishing)
+        self._mergers = {}
+        for place in self._heads:
+            planned = place.planned
+            tracks = tracks_of(self._tracks, self._upstream_lanes(planned.id), LANE_SHIFT)
+            lanes = {lane: self._epoch.lanes.get(lane) or LaneTime() for lane in tracks}
+            start = self._epoch.watermarks.get(planned.id, MIN_TIMESTAMP)
+            clock = EventClock(start, lanes, tracks)
+            ports = len(planned.node.inputs)
+            merger = RunMerger(clock, planned.width, ports, self._epoch.now)
+            self._mergers[planned.id] = merger
+            self._begin_operator(place, start)
+            self._restore_held(place, merger)
+
+    def _upstream_lanes(self, node: int) -> frozenset[int]:
+        """Return the assigners before a head operator (its own lane, if it starts one, is not its input's)."""
+        lanes: frozenset[int] = frozenset()
+        for link in self._plan.links_to(node):
+            lanes |= self._plan.operator(link.source).lanes
+        return lanes
+
+    def _begin_operator(self, place: Any, watermark: int) -> None:
+        operator, planned = place.operator, place.planned
+        if isinstance(operator, TimestampsOperator):
+            lane = planned.assigner << LANE_SHIFT
+            start = self._epoch.lanes.get(lane) or LaneTime()
+            operator.chunk = ChunkTime(lane, (), start.newest)
+            self._task.chunk = None
+        empty = empty_batch(planned.width)
+        run = Run(empty, empty.timestamps, empty.timestamps, empty.stamp, watermark, self._epoch.now)
+        with self._task.guard(planned):
+            operator.on_processing_time(self._epoch.now, run, place)
+
+    def _cut(self, bound: tuple[int, ...]) -> None:
+        """Process everything before `bound`, in every operator."""
+        assert self._mergers is not None
+        for place in self._heads:
+            limit = self._limit(place.planned)
+            cut = bound if limit is None else min(bound, limit)
+            self._process(place, self._mergers[place.planned.id].cut(cut))
+        self._buffered = 0
+
+    def _limit(self, planned: Any) -> tuple[int, int] | None:
+        """Return how far deterministic order lets an operator go; None: no limit."""
+        if not self._plan.deterministic:
+            return None
+        group: frozenset[int] = frozenset()
+        for assigner in self._upstream_lanes(planned.id):
+            group |= self._plan.lane_group(assigner)
+        return frontier(tracks_of(self._tracks, group, LANE_SHIFT))
+
+    def _process(self, place: Any, run: Run | None) -> None:
+        if run is None:
+            return
+        place.ctx.count("in", len(run.batch))
+        with self._task.guard(place.planned):
+            place.operator.process_run(run, place)
+            if isinstance(place.operator, TimestampsOperator) and run.end == MAX_TIMESTAMP:
+                place.operator.chunk.finished = True
+
+    def finish(self) -> None:
+        """Process all that is left, up to the end of the epoch's event time, and check that nothing is missing."""
+        if self._mergers is None:
+            self._start()
+        assert self._mergers is not None
+        for place in self._heads:
+            merger = self._mergers[place.planned.id]
+            self._process(place, merger.cut(self._limit(place.planned)))
+            self._hold(place, merger)
+            self._report.watermarks[place.planned.id] = merger.watermark
+            if isinstance(place.operator, TimestampsOperator):
+                self._report.chunks.append(place.operator.chunk.steps())
+        for edge, count in self._expected.items():
+            if self._report.received.get(edge, 0) != count:
+                what = f"edge {edge} sent {count} records to partition {self._report.partition}"
+                raise LedgerError(describe(what, f"{self._report.received.get(edge, 0)} arrived"))
+
+    def _hold(self, place: Any, merger: RunMerger) -> None:
+        """Keep what deterministic order does not let through yet as state: `(key, port, stamp) -> (value, timestamp)`."""
+        if not self._plan.deterministic:
+            return
+        table = self._held_table(place)
+        for port, batch in merger.rest():
+            keys = batch.keys.rows() if batch.keys is not None else [None] * len(batch)
+            stamps = zip(*(column.tolist() for column in batch.stamp), strict=True)
+            rows = zip(keys, stamps, batch.values.rows(), batch.timestamps.tolist(), strict=True)
+            for key, stamp, value, timestamp in rows:
+                table.put((key, port, stamp), (value, timestamp))
+
+    def _restore_held(self, place: Any, merger: RunMerger) -> None:
+        if not self._plan.deterministic:
+            return
+        table = self._held_table(place)
+        by_shape: dict[tuple[int, int], list[Any]] = {}
+        for (key, port, stamp), (value, timestamp) in table.data.items():
+            by_shape.setdefault((port, len(stamp)), []).append((stamp, key, value, timestamp))
+        for (port, _), rows in by_shape.items():
+            rows.sort(key=lambda row: row[0])
+            stamps, keys, values, timestamps = (list(column) for column in zip(*rows, strict=True))
+            columns = [np.array(column, np.int64) for column in zip(*stamps, strict=True)]
+            merger.add(port, Batch(Values(values), np.array(timestamps, np.int64), columns, None, Values(keys)))
+        for entry in list(table.data):
+            table.delete(entry)
+
+    def _held_table(self, place: Any) -> Table:
+        name = f"{place.planned.uid}/#held"
+        return place.ctx.backend.table(name, lambda: Table(name, parts=3))
+
+    def forward_control(self) -> Iterator[Envelope]:
+        """Tell later levels how the lanes of earlier ones moved; one partition speaks for all."""
+        if self._task.partition != 0:
+            return
+        chunks = [chunk for message in self._messages for chunk in message.chunks]
+        for level in range(self._task.level + 1, min(self._task.level + 2, self._plan.levels)):
+            for partition in range(self._plan.partitions(level)):
+                yield self._task.sender.control(level, partition, ControlMessage(self._task.level, chunks))

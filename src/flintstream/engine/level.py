@@ -1,0 +1,295 @@
+"""One level in one partition: its operators, opened once and fed epoch after epoch.
+
+Inside a level, records go from operator to operator by a call. What crosses to another level goes into the outbox as
+envelopes. Everything here is the same whether Spark or the in-process runner moves the envelopes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from flintstream.engine.envelope import DRIVER, Envelope, Sender
+from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport, producer_id
+from flintstream.engine.inbox import Inbox
+from flintstream.engine.router import Router
+from flintstream.errors import FlintstreamError, UserFunctionError
+from flintstream.graph.nodes import SinkNode, SourceNode, TimestampsNode
+from flintstream.model.connect import WriterContext
+from flintstream.ops.batch import Batch, Values
+from flintstream.ops.conform import Conform, conform_to
+from flintstream.ops.operator import MAIN, Operator, OperatorContext
+from flintstream.ops.sink import SinkOperator
+from flintstream.ops.timestamps import LANE_SHIFT, ChunkTime, TimestampsOperator, untimed
+from flintstream.planner.build import build_operator
+from flintstream.planner.plan import Link, Plan, PlannedOperator
+from flintstream.state.backend import KeyedBackend
+from flintstream.state.keygroups import group_range
+
+
+@dataclass(slots=True)
+class SourceChunk:
+    """A stretch of one split as level 0 reads it; `order` places it among the split's other stretches."""
+
+    source: int
+    split: int
+    order: tuple[object, ...]
+    values: Iterator[Values]
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class Place:
+    """An operator of the level, opened, with where its output goes. It is the operator's own Output."""
+
+    task: LevelTask
+    planned: PlannedOperator
+    operator: Operator
+    ctx: OperatorContext
+    local: dict[str, list[Link]] = field(default_factory=dict[str, list[Link]])
+    routers: dict[str, list[Router]] = field(default_factory=dict[str, list[Router]])
+    conform: Conform | None = None
+
+    def emit(self, batch: Batch, tag: str = MAIN) -> None:
+        """Send an output on: into the next operators, and over the shuffle."""
+        if not len(batch):
+            return
+        counters = self.ctx.counters
+        if tag == MAIN:
+            counters["out"] = counters.get("out", 0) + len(batch)
+            if self.conform is not None:
+                batch = batch.with_values(self.conform(batch.values))
+        else:
+            counters["side"] = counters.get("side", 0) + len(batch)
+        for link in self.local.get(tag, ()):
+            self.task.call(link.target, batch, link.port)
+        for router in self.routers.get(tag, ()):
+            self.task.outbox.extend(router.route(batch, self.task.sender, self.task.chunk))
+
+
+class LevelTask:
+    """The operators of one level in one partition."""
+
+    def __init__(self, plan: Plan, level: int, partition: int) -> None:
+        self.plan = plan
+        self.level = level
+        self.partition = partition
+        self.epoch_done = 0
+        self.token: str | None = None
+        self.outbox: list[Envelope] = []
+        self.chunk: Any = None
+        self.producer = producer_id(level, partition)
+        self.sender = Sender(self.producer, 0)
+        self.places: dict[int, Place] = {}
+        self._opened = False
+        parameters = dict(plan.parameters)
+        for planned in plan.at_level(level):
+            if isinstance(planned.node, SourceNode):
+                continue
+            groups = group_range(partition, planned.parallelism, plan.max_parallelism)
+            if partition >= planned.parallelism:
+                groups = range(0)
+            backend = KeyedBackend(plan.max_parallelism, groups)
+            ctx = OperatorContext(planned.uid, planned.node.name, partition, planned.parallelism, backend, 0, parameters)
+            place = Place(self, planned, build_operator(planned), ctx)
+            if planned.node.output_type is not None:
+                place.conform = conform_to(planned.node.output_type, planned.node.name, planned.node.location)
+            self.places[planned.id] = place
+        self._wire()
+
+    def _wire(self) -> None:
+        for place in self.places.values():
+            self._wire_outputs(place.planned, place.local, place.routers)
+        self._source_links: dict[int, tuple[dict[str, list[Link]], dict[str, list[Router]]]] = {}
+        for planned in self.plan.at_level(self.level):
+            if isinstance(planned.node, SourceNode):
+                self._source_links[planned.id] = ({}, {})
+                self._wire_outputs(planned, *self._source_links[planned.id])
+
+    def _wire_outputs(
+        self, planned: PlannedOperator, local: dict[str, list[Link]], routers: dict[str, list[Router]]
+    ) -> None:
+        for link in self.plan.links_from(planned.id):
+            if link.edge is None:
+                local.setdefault(link.tag, []).append(link)
+            else:
+                target = self.plan.operator(link.target)
+                router = Router(link, target, self.plan.max_parallelism, self.partition)
+                routers.setdefault(link.tag, []).append(router)
+
+    def backends(self) -> dict[str, KeyedBackend]:
+        """Return the operators' state, by uid."""
+        return {place.planned.uid: place.ctx.backend for place in self.places.values()}
+
+    def open(self) -> None:
+        """Open all operators; called once, when their state is in place."""
+        if self._opened:
+            return
+        self._opened = True
+        for place in self.places.values():
+            with guarded(place.planned):
+                place.operator.open(place.ctx)
+
+    def close(self) -> None:
+        """Close all operators."""
+        if self._opened:
+            self._opened = False
+            for place in self.places.values():
+                with guarded(place.planned):
+                    place.operator.close()
+
+    def guard(self, planned: PlannedOperator) -> guarded:
+        """Return the guard around an operator's own code."""
+        return guarded(planned)
+
+    def call(self, node: int, batch: Batch, port: int) -> None:
+        """Hand a batch to an operator of this level."""
+        place = self.places[node]
+        counters = place.ctx.counters
+        counters["in"] = counters.get("in", 0) + len(batch)
+        with guarded(place.planned):
+            place.operator.process(batch, port, place)
+
+    def begin(self, epoch: EpochContext, attempt: int, token: str) -> TaskReport:
+        """Prepare for an epoch's records."""
+        self.sender = Sender(self.producer, attempt)
+        self.outbox.clear()
+        self.chunk = None
+        for place in self.places.values():
+            place.ctx.counters.clear()
+            place.ctx.attempt = attempt
+            if isinstance(place.operator, SinkOperator):
+                uid = place.planned.uid
+                place.operator.begin(WriterContext(epoch.job, uid, epoch.epoch, self.partition, token))
+        for router in self._routers():
+            router.sent = {}
+        return TaskReport(self.level, self.partition, attempt, token)
+
+    def _routers(self) -> Iterator[Router]:
+        for place in self.places.values():
+            for routers in place.routers.values():
+                yield from routers
+        for _, by_tag in self._source_links.values():
+            for routers in by_tag.values():
+                yield from routers
+
+    def drain(self) -> Iterator[Envelope]:
+        """Yield what is in the outbox and empty it."""
+        rows, self.outbox = self.outbox, []
+        yield from rows
+
+    def read_sources(self, epoch: EpochContext, chunks: Iterable[SourceChunk], report: TaskReport) -> Iterator[Envelope]:
+        """Run level 0: read, assign event time, run the chain, send."""
+        for chunk in chunks:
+            times = self._start_chunk(epoch, chunk)
+            local, routers = self._source_links[chunk.source]
+            for values in chunk.values:
+                if not len(values):
+                    continue
+                batch = untimed(values, times[0])
+                report.counters.setdefault(chunk.source, {"out": 0})["out"] += len(batch)
+                for link in local.get(MAIN, ()):
+                    self.call(link.target, batch, link.port)
+                for router in routers.get(MAIN, ()):
+                    self.outbox.extend(router.route(batch, self.sender, self.chunk))
+                yield from self.drain()
+            report.chunks += [each.steps() for each in times]
+
+    def _start_chunk(self, epoch: EpochContext, chunk: SourceChunk) -> list[ChunkTime]:
+        """Open a chunk in the lane of its source and in those of all strategies that its records may pass."""
+        self.chunk = list(chunk.order)
+        source = self.plan.operator(chunk.source)
+        times = [self._chunk_time(epoch, source, chunk)]
+        for place in self.places.values():
+            if isinstance(place.operator, TimestampsOperator) and self._feeds(chunk.source, place.planned.id):
+                place.operator.chunk = self._chunk_time(epoch, place.planned, chunk)
+                times.append(place.operator.chunk)
+        return times
+
+    def _chunk_time(self, epoch: EpochContext, planned: PlannedOperator, chunk: SourceChunk) -> ChunkTime:
+        assert planned.assigner is not None
+        lane = (planned.assigner << LANE_SHIFT) | chunk.split
+        start = epoch.lanes.get(lane)
+        carry = start.newest if start is not None else -(1 << 63)
+        return ChunkTime(lane, chunk.order, carry, finished=chunk.finished)
+
+    def _feeds(self, source: int, node: int) -> bool:
+        """Whether records of a source reach a node."""
+        return any(link.source == source or self._feeds(source, link.source) for link in self.plan.links_to(node))
+
+    def run_inbox(self, epoch: EpochContext, rows: Iterable[Envelope], report: TaskReport) -> Iterator[Envelope]:
+        """Run a level behind an exchange: merge, process, send; rows for others pass through."""
+        inbox = Inbox(self, epoch, report)
+        for row in rows:
+            if row.level == DRIVER:
+                yield row._replace(partition=self.partition)
+            elif row.level != self.level:
+                yield row
+            else:
+                inbox.take(row)
+                yield from self.drain()
+        inbox.finish()
+        yield from self.drain()
+        yield from inbox.forward_control()
+
+    def finish(self, epoch: EpochContext, report: TaskReport, started: float) -> Iterator[Envelope]:
+        """Send the control rows of this task; the driver's comes last, from the caller, with the state."""
+        for node, place in self.places.items():
+            if isinstance(place.operator, SinkOperator):
+                with guarded(place.planned):
+                    committable = place.operator.prepare_commit()
+                if committable is not None:
+                    report.committables[node] = committable
+            report.counters[node] = dict(place.ctx.counters)
+            for name, rows in place.ctx.backend.entries().items():
+                report.entries[name] = rows
+        for router in self._routers():
+            report.sent[router.edge] = report.sent.get(router.edge, 0) + sum(router.sent.values())
+        report.busy_seconds = time.perf_counter() - started
+        if self.level + 1 < self.plan.levels:
+            for partition in range(self.plan.partitions(self.level + 1)):
+                message = ControlMessage(self.level, report.chunks)
+                for router in self._routers():
+                    if router.level == self.level + 1:
+                        message.sent[router.edge] = message.sent.get(router.edge, 0) + router.sent.get(partition, 0)
+                yield self.sender.control(self.level + 1, partition, message)
+        if epoch.is_final:
+            self.close()
+
+    def abort(self) -> None:
+        """Undo what can be undone after a failure; the task is not used again."""
+        for place in self.places.values():
+            if isinstance(place.operator, SinkOperator):
+                place.operator.abort()
+        try:
+            self.close()
+        except FlintstreamError:
+            return  # the first failure is the one to report
+
+    @property
+    def has_sinks(self) -> bool:
+        """Whether any operator writes to the outside."""
+        return any(isinstance(place.planned.node, SinkNode) for place in self.places.values())
+
+    def late_assigners(self) -> list[Place]:
+        """Return the watermark strategies of this level that stand behind an exchange."""
+        return [p for p in self.places.values() if self.level and isinstance(p.planned.node, TimestampsNode)]
+
+
+class guarded:  # noqa: N801 - reads as a statement
+    """Turns whatever a user's function raises into one error that names the operator and the user's line."""
+
+    __slots__ = ("_planned",)
+
+    def __init__(self, planned: PlannedOperator) -> None:
+        self._planned = planned
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, FlintstreamError):
+            name, uid = self._planned.node.name, self._planned.uid
+            raise UserFunctionError.from_exception(error, operator=name, uid=uid) from None

@@ -1,0 +1,112 @@
+"""The epoch loop of a job whose positions are all in its manifest: choose ranges, run, commit, until all has been read.
+
+How an epoch's tasks are executed is a function handed in: Spark's, or a plain loop in this process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from flintstream.engine.coordinator import Coordinator
+from flintstream.engine.epoch import EpochContext, TaskReport
+from flintstream.engine.manifest import Manifest
+from flintstream.engine.options import JobOptions
+from flintstream.engine.pacing import Pacer
+from flintstream.errors import CommitError, LedgerError
+
+RunEpoch = Callable[[EpochContext], Sequence[TaskReport]]
+LEDGER_TRIES = 4
+IDLE_SECONDS = 0.01
+
+
+class Listener(Protocol):
+    """Is told of every committed epoch."""
+
+    def __call__(self, manifest: Manifest, reports: Sequence[TaskReport], seconds: float) -> None: ...
+
+
+class EpochLoop:
+    """Runs epochs until the sources end or someone stops it."""
+
+    def __init__(self, coordinator: Coordinator, options: JobOptions, run: RunEpoch, listener: Listener | None) -> None:
+        self._coordinator = coordinator
+        self._options = options
+        self._run = run
+        self._listener = listener
+        self._stop = threading.Event()
+        self._failures = 0
+        target = options.interval_ms if options.interval_ms else 1000
+        self._pacer = Pacer(coordinator.plan, coordinator.splits(), options.max_records, target)
+
+    def stop(self) -> None:
+        """Ask for an end between two epochs."""
+        self._stop.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether someone asked for an end."""
+        return self._stop.is_set()
+
+    def run(self) -> bool:
+        """Run until the end; return whether the sources were read to their end."""
+        while not self._stop.is_set():
+            if self._coordinator.manifest is not None and self._coordinator.manifest.finished:
+                return True
+            started = time.monotonic()
+            if not self._step():
+                self._stop.wait(IDLE_SECONDS)
+                continue
+            pause = self._options.interval_ms / 1000 - (time.monotonic() - started)
+            if pause > 0:
+                self._stop.wait(pause)
+        return False
+
+    def _step(self) -> bool:
+        """Run one epoch; return False if there is nothing to do yet."""
+        coordinator = self._coordinator
+        now = int(time.time() * 1000)
+        positions = coordinator.positions()
+        ranges = self._pacer.next_ranges(positions, now)
+        ended = self._all_read(positions, ranges)
+        if not ranges and not ended and not coordinator.needs_ticks:
+            return False
+        context = coordinator.begin(now, ranges, frozenset(), ended)
+        self.run_epoch(context, {})
+        return True
+
+    def _all_read(self, positions: Any, ranges: Any) -> bool:
+        """Whether every split has ended once these ranges are read."""
+        last = {(piece.source, piece.split) for piece in ranges if piece.last}
+        return all(
+            split.end is not None and (positions[node][split.number] >= split.end or (node, split.number) in last)
+            for node, splits in self._coordinator.splits().items()
+            for split in splits
+        )
+
+    def run_epoch(self, context: EpochContext, spark: dict[str, Any]) -> Manifest:
+        """Run one epoch and commit it; an epoch whose ledger does not balance, or that cannot be written, runs again."""
+        started = time.monotonic()
+        for tried in range(1, LEDGER_TRIES + 1):
+            try:
+                reports = self._run(context)
+                manifest = self._coordinator.complete(context, reports, spark)
+                break
+            except LedgerError:
+                if tried == LEDGER_TRIES:
+                    raise
+            except CommitError:
+                self._failures += 1
+                if self._failures > self._options.tolerable_failures:
+                    raise
+                self._stop.wait(0.2 * self._failures)
+        else:
+            raise CommitError("the epoch could not be committed")
+        self._failures = 0
+        seconds = time.monotonic() - started
+        self._pacer.took(sum(piece.end - piece.start for piece in context.ranges), seconds)
+        if self._listener is not None:
+            self._listener(manifest, reports, seconds)
+        return manifest

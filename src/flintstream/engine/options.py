@@ -1,0 +1,27 @@
+"""What the environment asks of a runtime, apart from the plan itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Settings of one execution.
+
+    `checkpoint_dir` None keeps state in a directory that ends with the job. `interval_ms` is the least time between the
+    starts of two epochs. `max_records` bounds one epoch's input (0: chosen by how long epochs take). `session` is a
+    user's own SparkSession.
+    """
+
+    checkpoint_dir: str | None = None
+    interval_ms: int = 0
+    max_records: int = 0
+    retained: int = 3
+    state_entries_in_memory: int = 2_000_000
+    tolerable_failures: int = 2
+    session: Any = None
+    master: str | None = None
+    progress: bool = False
+    spark_settings: tuple[tuple[str, str], ...] = ()

@@ -1,0 +1,70 @@
+"""How much an epoch reads from the sources that are read by ranges.
+
+A bound given by the user holds. Otherwise epochs grow while they are short and shrink when they are long, around a
+target time: batching is only a performance knob, and this is who turns it. A source with a rate gives what is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flintstream.engine.epoch import ReadRange
+from flintstream.graph.nodes import SourceNode
+from flintstream.model.connect import Split, SplitSource
+from flintstream.planner.plan import Plan
+
+FIRST_RECORDS = 20_000
+MOST_RECORDS = 4_000_000
+_ENDLESS = 1 << 62
+
+
+class Pacer:
+    """Chooses the ranges of each epoch."""
+
+    def __init__(self, plan: Plan, splits: Mapping[int, Sequence[Split]], max_records: int, target_ms: int) -> None:
+        self._plan = plan
+        self._splits = splits
+        self._fixed = max_records
+        self._target = max(target_ms, 1000) / 1000
+        self._share = FIRST_RECORDS
+        self._started: dict[int, tuple[int, dict[int, int]]] = {}
+
+    def next_ranges(self, positions: Mapping[int, Mapping[int, int]], now: int) -> list[ReadRange]:
+        """Return what the next epoch reads; splits that have ended are left out."""
+        open_splits = [
+            (node, split, positions[node][split.number])
+            for node, splits in self._splits.items()
+            for split in splits
+            if split.end is None or positions[node][split.number] < split.end
+        ]
+        if not open_splits:
+            return []
+        share = max(1, (self._fixed or self._share) // len(open_splits))
+        spare = self._fixed - share * len(open_splits) if self._fixed else 0
+        ranges: list[ReadRange] = []
+        for index, (node, split, position) in enumerate(open_splits):
+            if self._fixed and index >= self._fixed:
+                break
+            limit = _ENDLESS if split.end is None else split.end
+            end = min(limit, position + share + (1 if index < spare else 0), self._due(node, split.number, positions, now))
+            if end > position or limit == position:
+                ranges.append(ReadRange(node, split.number, position, end, end == limit))
+        return ranges
+
+    def _due(self, node: int, split: int, positions: Mapping[int, Mapping[int, int]], now: int) -> int:
+        source = self._plan.operator(node).node
+        assert isinstance(source, SourceNode) and isinstance(source.source, SplitSource)
+        rate = source.source.rate()
+        if rate is None:
+            return _ENDLESS
+        since, base = self._started.setdefault(node, (now, dict(positions[node])))
+        return base[split] + int((now - since) / 1000 * rate / len(self._splits[node]))
+
+    def took(self, records: int, seconds: float) -> None:
+        """Learn from an epoch's length."""
+        if self._fixed or records < self._share // 2:
+            return
+        if seconds < self._target / 2:
+            self._share = min(self._share * 4, MOST_RECORDS)
+        elif seconds > self._target * 2:
+            self._share = max(self._share // 2, FIRST_RECORDS)

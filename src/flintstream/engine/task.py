@@ -1,0 +1,127 @@
+"""Runs one task of one epoch: restore, process, write state, report. Both runtimes call these two functions.
+
+Opened levels are kept in this module between epochs (PySpark reuses worker processes), each under the token of the
+attempt that last used it: whoever finds a level here takes it out, brings it forward by what other processes committed
+since, and puts it back only when its own epoch ran to the end. A failed attempt leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+
+from flintstream.engine.envelope import DRIVER, Envelope
+from flintstream.engine.epoch import EpochContext, TaskReport
+from flintstream.engine.level import LevelTask, SourceChunk
+from flintstream.engine.statefiles import bring_forward, write_state
+from flintstream.graph.nodes import SourceNode
+from flintstream.model.connect import SplitSource
+from flintstream.ops.batch import Values
+from flintstream.planner.plan import Plan
+from flintstream.state.codec import kind_of_arrow
+from flintstream.state.storage import Storage
+
+READ_BATCH = 1 << 18
+_OPENED: dict[tuple[str, int, int], LevelTask] = {}
+
+
+def run_source_task(
+    plan: Plan, epoch: EpochContext, partition: int, attempt: int, chunks: Iterable[SourceChunk], slots: list[int]
+) -> Iterator[Envelope]:
+    """Run a task of level 0 over the chunks it was given; `slots` are the ranges among them, to be reported."""
+    task = _take(plan, epoch, 0, partition)
+    started = time.perf_counter()
+    try:
+        task.open()
+        report = task.begin(epoch, attempt, new_token(epoch, attempt))
+        yield from task.read_sources(epoch, chunks, report)
+        report.ranges = list(slots)
+        yield from task.finish(epoch, report, started)
+        yield _to_driver(task, report)
+    except BaseException:
+        task.abort()
+        raise
+    _put_back(plan, epoch, task)
+
+
+def run_level_task(
+    plan: Plan,
+    epoch: EpochContext,
+    level: int,
+    partition: int,
+    attempt: int,
+    rows: Iterable[Envelope],
+    storage: Storage,
+) -> Iterator[Envelope]:
+    """Run a task behind an exchange."""
+    task = _take(plan, epoch, level, partition)
+    started = time.perf_counter()
+    token = new_token(epoch, attempt)
+    handles = epoch.handles[level, partition]
+    backends = task.backends()
+    collecting = gc.isenabled()
+    gc.disable()  # a run makes millions of small tuples and no cycles; the collector would walk them again and again
+    try:
+        bring_forward(backends, handles, storage, task.epoch_done, task.token)
+        task.open()
+        report = task.begin(epoch, attempt, token)
+        yield from task.run_inbox(epoch, rows, report)
+        yield from task.finish(epoch, report, started)
+        path = f"state/{level}-{partition}-{token}.bin"
+        report.state = write_state(backends, handles, storage, epoch.epoch, path)
+        report.busy_seconds = time.perf_counter() - started
+        task.epoch_done, task.token = epoch.epoch, token
+        yield _to_driver(task, report)
+    except BaseException:
+        task.abort()
+        raise
+    finally:
+        if collecting:
+            gc.enable()
+    _put_back(plan, epoch, task)
+
+
+def new_token(epoch: EpochContext, attempt: int) -> str:
+    """Return a name that no other attempt has."""
+    return f"{epoch.epoch}-{attempt}-{uuid.uuid4().hex[:8]}"
+
+
+def _to_driver(task: LevelTask, report: TaskReport) -> Envelope:
+    row = task.sender.control(DRIVER, 0, report)
+    return row._replace(partition=0)
+
+
+def _take(plan: Plan, epoch: EpochContext, level: int, partition: int) -> LevelTask:
+    return _OPENED.pop((epoch.incarnation, level, partition), None) or LevelTask(plan, level, partition)
+
+
+def _put_back(plan: Plan, epoch: EpochContext, task: LevelTask) -> None:
+    if not epoch.is_final:
+        for key in [key for key in _OPENED if key[0] != epoch.incarnation]:
+            _OPENED.pop(key).abort()
+        _OPENED[epoch.incarnation, task.level, task.partition] = task
+
+
+def forget(incarnation: str) -> None:
+    """Close and drop everything kept for a job in this process."""
+    for key in [key for key in _OPENED if key[0] == incarnation]:
+        _OPENED.pop(key).abort()
+
+
+def read_range(plan: Plan, epoch: EpochContext, slot: int) -> SourceChunk:
+    """Return the chunk of one of the epoch's ranges."""
+    piece = epoch.ranges[slot]
+    node = plan.operator(piece.source).node
+    assert isinstance(node, SourceNode) and isinstance(node.source, SplitSource)
+    return SourceChunk(piece.source, piece.split, (piece.start,), _read(node.source, piece.split, piece.start, piece.end), piece.last)
+
+
+def _read(source: SplitSource, split: int, start: int, end: int) -> Iterator[Values]:
+    for begin in range(start, end, READ_BATCH):
+        data = source.read(split, begin, min(begin + READ_BATCH, end))
+        if isinstance(data, list):
+            yield Values(data)
+        else:
+            yield Values(None, data, kind_of_arrow(data.type))

@@ -1,0 +1,157 @@
+"""The nodes and edges of a declared dataflow, as frozen values.
+
+A node is what one call of the user's declared; it carries the user's line, so that an error hours later can name it.
+Virtual steps (`key_by`, `union`, `rebalance`, a side output) are not nodes but properties of the edges they lie on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flintstream.model.connect import Sink, Source
+from flintstream.model.functions import Function
+from flintstream.model.typeinfo import TypeInformation
+from flintstream.model.watermarks import WatermarkStrategy
+from flintstream.ops.aggregates import Aggregate
+from flintstream.ops.operator import MAIN
+from flintstream.ops.selectors import KeySource
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """How records travel along an edge; FORWARD stays where it is."""
+
+    kind: str = "FORWARD"
+    key: KeySource | None = None
+    partitioner: Callable[[Any, int], int] | None = None
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether records stay in their task."""
+        return self.kind == "FORWARD"
+
+
+FORWARD = Exchange()
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """One origin of an operator's input: a node, which of its outputs, and the way from there."""
+
+    node: int
+    tag: str = MAIN
+    exchange: Exchange = FORWARD
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What every node has. `inputs` has one tuple of origins per input port (a union has several origins)."""
+
+    id: int
+    name: str
+    location: str
+    inputs: tuple[tuple[Upstream, ...], ...] = ()
+    uid: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    output_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode(Node):
+    """Reads records. `native` is a list of column steps that Spark itself runs, in order."""
+
+    source: Source | None = None
+    native: tuple[NativeStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NativeStep:
+    """A projection or filter by column expressions, opaque to all rooms but Spark's."""
+
+    verb: str
+    arguments: tuple[Any, ...]
+    named: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampsNode(Node):
+    """Assigns timestamps and watermarks."""
+
+    strategy: WatermarkStrategy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionNode(Node):
+    """A user's function. `shape` is map, filter, flat_map, process, keyed_process, reduce; `methods` one per input."""
+
+    shape: str = "map"
+    function: Function | None = None
+    methods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectNode(Node):
+    """Keeps fields by position."""
+
+    positions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowNode(Node):
+    """A keyed window: what it assigns, when it fires, what it computes."""
+
+    assigner: Any = None
+    trigger: Any = None
+    evictor: Any = None
+    allowed_lateness_ms: int = 0
+    late_tag: str | None = None
+    reduce: Function | None = None
+    aggregate: Function | None = None
+    apply: Function | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateNode(Node):
+    """Built-in aggregates over a window, computed on columns."""
+
+    assigner: Any = None
+    key: KeySource | None = None
+    aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    allowed_lateness_ms: int = 0
+    late_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkNode(Node):
+    """Writes records to the outside."""
+
+    sink: Sink | None = None
+
+
+@dataclass(slots=True)
+class StreamGraph:
+    """All nodes in the order of their declaration."""
+
+    nodes: dict[int, Node] = field(default_factory=dict[int, Node])
+
+    def add(self, node: Node) -> Node:
+        """Add or replace a node."""
+        self.nodes[node.id] = node
+        return node
+
+    def next_id(self) -> int:
+        """Return an id that no node has."""
+        return len(self.nodes) + 1
+
+    def downstream(self) -> dict[int, list[int]]:
+        """Return who reads each node."""
+        readers: dict[int, list[int]] = {node: [] for node in self.nodes}
+        for node in self.nodes.values():
+            for port in node.inputs:
+                for origin in port:
+                    readers[origin.node].append(node.id)
+        return readers

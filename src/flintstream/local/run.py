@@ -1,0 +1,95 @@
+"""The in-process runtime: the same plan, tasks, envelopes and commits as on Spark, moved by a plain loop.
+
+It is deterministic, starts in milliseconds, and a breakpoint in a user's function stops in the process at hand.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+
+from flintstream.engine.coordinator import Coordinator
+from flintstream.engine.envelope import DRIVER, Envelope
+from flintstream.engine.epoch import EpochContext, TaskReport
+from flintstream.engine.job import RunningJob
+from flintstream.engine.loop import EpochLoop, Listener
+from flintstream.engine.options import JobOptions
+from flintstream.engine.task import forget, read_range, run_level_task, run_source_task
+from flintstream.errors import UnsupportedError, describe
+from flintstream.graph.nodes import SourceNode
+from flintstream.model.connect import SplitSource
+from flintstream.planner.plan import Plan
+from flintstream.state.storage import LocalStorage, MemoryStorage, Storage
+
+
+def submit(plan: Plan, options: JobOptions, background: bool = True, listener: Listener | None = None) -> RunningJob:
+    """Start a job in this process; with `background` in a thread, else it has ended when this returns."""
+    check_sources(plan)
+    storage = MemoryStorage() if options.checkpoint_dir is None else LocalStorage(options.checkpoint_dir)
+    coordinator = Coordinator(plan, storage, options.retained)
+    runner = LocalRunner(plan, storage)
+    loop = EpochLoop(coordinator, options, runner.run_epoch, listener)
+
+    def body() -> bool:
+        coordinator.recover()
+        try:
+            return loop.run()
+        finally:
+            forget(coordinator.incarnation)
+
+    job = RunningJob(body, loop.stop, lambda: coordinator.manifest)
+    if background:
+        job.start()
+    else:
+        job.run()
+    return job
+
+
+def check_sources(plan: Plan) -> None:
+    """Refuse what only Spark can read."""
+    for op in plan.operators:
+        node = op.node
+        if not isinstance(node, SourceNode):
+            continue
+        if node.native:
+            what = "column expressions run in Spark itself and not in the in-process runtime"
+            raise UnsupportedError(describe(what, node.location, "use runtime='spark', or a Python function"), uid=op.uid)
+        if not isinstance(node.source, SplitSource):
+            what = f"source {node.name!r} can only be read by Spark"
+            raise UnsupportedError(describe(what, node.location, "use runtime='spark'"), uid=op.uid)
+
+
+class LocalRunner:
+    """Executes the tasks of an epoch one after the other."""
+
+    def __init__(self, plan: Plan, storage: Storage) -> None:
+        self._plan = plan
+        self._storage = storage
+        self._attempts = 0
+
+    def run_epoch(self, context: EpochContext) -> Sequence[TaskReport]:
+        """Run all levels and return the reports."""
+        rows: list[Envelope] = []
+        for slot in range(len(context.ranges)):
+            chunk = read_range(self._plan, context, slot)
+            rows += run_source_task(self._plan, context, slot, self._attempt(), [chunk], [slot])
+        for level in range(1, self._plan.levels):
+            rows = self._run_level(context, level, rows)
+        return [pickle.loads(row.blob) for row in rows if row.level == DRIVER]
+
+    def _run_level(self, context: EpochContext, level: int, rows: Iterable[Envelope]) -> list[Envelope]:
+        partitions = self._plan.partitions(level)
+        by_partition: list[list[Envelope]] = [[] for _ in range(partitions)]
+        for row in rows:
+            by_partition[row.partition % partitions].append(row)
+        produced: list[Envelope] = []
+        for partition, mine in enumerate(by_partition):
+            mine.sort(key=lambda row: row.order)
+            produced += run_level_task(
+                self._plan, context, level, partition, self._attempt(), mine, self._storage
+            )
+        return produced
+
+    def _attempt(self) -> int:
+        self._attempts += 1
+        return self._attempts

@@ -1,0 +1,175 @@
+"""What flows between operators: a run of records in stamp order, as rows or as columns, whichever was asked for last.
+
+`Values` holds Python rows or an Arrow column and converts at most once in each direction, so that a chain of columnar
+operators never makes a Python object and a chain of Python functions never makes a column.
+
+A **stamp** says where a record stands in the order of its stream, whatever batch brought it: the watermark of its lane
+before it, the lane, the position, and an extension for each operator that emitted on the way. It is a list of int64
+columns, compared from left to right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flintstream.state.codec import Kind, decode, encode
+
+I64 = npt.NDArray[np.int64]
+Stamp = list[I64]
+NO_TIMESTAMP = MIN_TIMESTAMP
+"""The timestamp of a record that has none, as in Flink."""
+FIRST, LAST = MIN_TIMESTAMP, MAX_TIMESTAMP
+"""Before and after every extension of a stamp."""
+
+
+class Values:
+    """A sequence of user values as rows, as one Arrow column, or as both."""
+
+    __slots__ = ("_array", "_kind", "_rows")
+
+    def __init__(self, rows: list[Any] | None, array: pa.Array | None = None, kind: Kind = None) -> None:
+        self._rows = rows
+        self._array = array
+        self._kind = kind
+
+    def rows(self) -> list[Any]:
+        """Return Python values."""
+        if self._rows is None:
+            self._rows = decode(self._array, self._kind)
+        return self._rows
+
+    def column(self) -> tuple[pa.Array, Kind]:
+        """Return the Arrow column and its kind."""
+        if self._array is None:
+            assert self._rows is not None
+            self._array, self._kind = encode(self._rows)
+        return self._array, self._kind
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the values exist as a column already."""
+        return self._array is not None
+
+    def take(self, indices: I64) -> Values:
+        """Return the values at `indices`."""
+        if self._array is not None:
+            return Values(None, self._array.take(pa.array(indices)), self._kind)
+        assert self._rows is not None
+        return Values(list(map(self._rows.__getitem__, indices.tolist())))
+
+    def slice(self, start: int, stop: int) -> Values:
+        """Return the values from `start` to before `stop`."""
+        rows = None if self._rows is None else self._rows[start:stop]
+        array = None if self._array is None else self._array.slice(start, stop - start)
+        return Values(rows, array, self._kind)
+
+    def __len__(self) -> int:
+        return len(self._rows) if self._rows is not None else len(self._array)  # type: ignore[arg-type]
+
+
+def concat_values(parts: Sequence[Values]) -> Values:
+    """Return all values of `parts` in order; columns stay columns where all are of one kind."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(part.is_column for part in parts):
+        columns = [part.column() for part in parts]
+        array, kind = columns[0]
+        if all(k == kind and a.type == array.type for a, k in columns):
+            return Values(None, pa.concat_arrays([a for a, _ in columns]), kind)
+    return Values([row for part in parts for row in part.rows()])
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records in stamp order. `watermarks` is the operator's event time before each; `keys` is set behind a `key_by`."""
+
+    values: Values
+    timestamps: I64
+    stamp: Stamp
+    watermarks: I64 | None = None
+    keys: Values | None = None
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def take(self, indices: I64) -> Batch:
+        """Return the records at `indices`, which must ascend."""
+        return Batch(
+            self.values.take(indices),
+            self.timestamps[indices],
+            [column[indices] for column in self.stamp],
+            None if self.watermarks is None else self.watermarks[indices],
+            None if self.keys is None else self.keys.take(indices),
+        )
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """Return the records from `start` to before `stop`."""
+        return Batch(
+            self.values.slice(start, stop),
+            self.timestamps[start:stop],
+            [column[start:stop] for column in self.stamp],
+            None if self.watermarks is None else self.watermarks[start:stop],
+            None if self.keys is None else self.keys.slice(start, stop),
+        )
+
+    def with_values(self, values: Values) -> Batch:
+        """Return the same records with other values, one for one."""
+        return Batch(values, self.timestamps, self.stamp, self.watermarks, self.keys)
+
+
+def expand(batch: Batch, rows: list[Any], ends: I64) -> Batch:
+    """Return what a batch's records emitted: record i emitted `rows[ends[i-1]:ends[i]]`; stamps grow by an emission number."""
+    counts = np.diff(ends, prepend=0)
+    if len(rows) == len(batch) and bool((counts == 1).all()):
+        cause = slice(None)
+        number = np.zeros(len(rows), np.int64)
+    else:
+        cause = np.repeat(np.arange(len(batch)), counts)
+        number = np.arange(len(rows)) - np.repeat(ends - counts, counts)
+    return Batch(
+        Values(rows),
+        batch.timestamps[cause],
+        [*(column[cause] for column in batch.stamp), number],
+        None if batch.watermarks is None else batch.watermarks[cause],
+    )
+
+
+def sort_order(stamp: Stamp) -> I64 | None:
+    """Return the order that sorts records by stamp, or None if they are sorted already."""
+    columns = [column for column in stamp if len(column) and (column != column[0]).any()]
+    if not columns:
+        return None
+    if _is_sorted(columns):
+        return None
+    return np.lexsort(columns[::-1])
+
+
+def _is_sorted(columns: Stamp) -> bool:
+    """Whether rows ascend, compared from left to right."""
+    undecided = np.ones(len(columns[0]) - 1, bool)
+    for column in columns:
+        left, right = column[:-1], column[1:]
+        if bool((undecided & (left > right)).any()):
+            return False
+        undecided &= left == right
+        if not undecided.any():
+            return True
+    return True
+
+
+def count_before(stamp: Stamp, bound: Sequence[int]) -> int:
+    """Return how many of the sorted records stand before `bound` (compared on as many columns as `bound` has)."""
+    low, high = 0, len(stamp[0])
+    for column, value in zip(stamp, bound, strict=False):
+        segment = column[low:high]
+        low, high = low + int(np.searchsorted(segment, value, "left")), low + int(np.searchsorted(segment, value, "right"))
+        if low == high:
+            break
+    return low

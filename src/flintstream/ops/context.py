@@ -1,0 +1,88 @@
+"""The RuntimeContext a user's function is opened with: its place in the job, and its keyed state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flintstream.errors import DefinitionError, describe
+from flintstream.model.context import RuntimeContext
+from flintstream.model.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from flintstream.ops.metrics import OperatorMetrics
+from flintstream.ops.operator import OperatorContext
+from flintstream.state.map_table import MapTable
+from flintstream.state.table import Table
+from flintstream.state.views import (
+    KeyedAggregatingState,
+    KeyedListState,
+    KeyedMapState,
+    KeyedReducingState,
+    KeyedValueState,
+)
+
+
+class OperatorRuntimeContext(RuntimeContext):
+    """RuntimeContext over an OperatorContext; `keyed` says whether keyed state may be asked for."""
+
+    def __init__(self, ctx: OperatorContext, keyed: bool) -> None:
+        self._ctx = ctx
+        self._keyed = keyed
+
+    def get_task_name(self) -> str:
+        return self._ctx.name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._ctx.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._ctx.backend.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._ctx.subtask
+
+    def get_attempt_number(self) -> int:
+        return self._ctx.attempt
+
+    def get_task_name_with_subtasks(self) -> str:
+        return f"{self._ctx.name} ({self._ctx.subtask + 1}/{self._ctx.parallelism})"
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        return self._ctx.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> Any:
+        return OperatorMetrics(self._ctx)
+
+    def _table(self, descriptor: StateDescriptor) -> Table:
+        self._check(descriptor)
+        name = f"{self._ctx.uid}/{descriptor.name}"
+        return self._ctx.backend.table(name, lambda: Table(name))
+
+    def _check(self, descriptor: StateDescriptor) -> None:
+        if not self._keyed:
+            what = f"state {descriptor.name!r} was asked for on a stream without keys"
+            raise DefinitionError(describe(what, f"operator {self._ctx.name!r}", "put key_by(...) before it"))
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> KeyedValueState:
+        return KeyedValueState(self._ctx.backend, self._table(state_descriptor))
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> KeyedListState:
+        return KeyedListState(self._ctx.backend, self._table(state_descriptor))
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> KeyedMapState:
+        self._check(state_descriptor)
+        name = f"{self._ctx.uid}/{state_descriptor.name}"
+        return KeyedMapState(self._ctx.backend, self._ctx.backend.table(name, lambda: MapTable(name)))
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> KeyedReducingState:
+        function = state_descriptor.get_reduce_function()
+        return KeyedReducingState(self._ctx.backend, self._table(state_descriptor), function)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> KeyedAggregatingState:
+        function = state_descriptor.get_agg_function()
+        return KeyedAggregatingState(self._ctx.backend, self._table(state_descriptor), function)

@@ -1,0 +1,283 @@
+"""Operators behind a `key_by`: the user's function runs at a current key, with state and timers.
+
+One loop serves them all: set the key, call the function, collect. Between records it looks at one integer, the time of
+the earliest timer, and fires those that the watermark has reached, at the advance that reached them.
+
+Flink: KeyedProcessOperator, InternalTimerServiceImpl.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from flintstream.model.context import TimeDomain, TimerService
+from flintstream.model.functions import Function
+from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flintstream.ops.batch import NO_TIMESTAMP, Batch, Values, expand
+from flintstream.ops.context import OperatorRuntimeContext
+from flintstream.ops.operator import Operator, OperatorContext, Output
+from flintstream.ops.run import Emissions, Run, Span
+from flintstream.ops.stateless import FunctionOperator, callable_of
+from flintstream.ops.tagging import emit_tagged
+from flintstream.state.backend import KeyedBackend
+from flintstream.state.table import Table
+from flintstream.state.timers import TimerTable
+
+
+class KeyedTimerService(TimerService):
+    """Timers of the current key; `namespace` is the window being processed, or None."""
+
+    __slots__ = ("_backend", "event", "namespace", "now", "processing", "watermark")
+
+    def __init__(self, backend: KeyedBackend, uid: str) -> None:
+        self._backend = backend
+        self.event = backend.table(f"{uid}/#event-timers", lambda: TimerTable("event"))
+        self.processing = backend.table(f"{uid}/#processing-timers", lambda: TimerTable("processing"))
+        self.namespace: Any = None
+        self.watermark = MIN_TIMESTAMP
+        self.now = 0
+
+    def current_processing_time(self) -> int:
+        return self.now
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self.event.register(self._backend.key, self.namespace, min(int(timestamp), MAX_TIMESTAMP))
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self.processing.register(self._backend.key, self.namespace, min(int(timestamp), MAX_TIMESTAMP))
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self.event.unregister(self._backend.key, self.namespace, int(timestamp))
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self.processing.unregister(self._backend.key, self.namespace, int(timestamp))
+
+
+class KeyedContext:
+    """Both Context and OnTimerContext of keyed process functions: it stands at one record or timer."""
+
+    __slots__ = ("_backend", "_domain", "_timers", "element_timestamp")
+
+    def __init__(self, backend: KeyedBackend, timers: KeyedTimerService) -> None:
+        self._backend = backend
+        self._timers = timers
+        self._domain = TimeDomain.EVENT_TIME
+        self.element_timestamp = NO_TIMESTAMP
+
+    def at_timer(self, domain: TimeDomain, time: int) -> None:
+        """Stand at a firing timer."""
+        self._domain = domain
+        self.element_timestamp = time
+
+    def timestamp(self) -> int | None:
+        return None if self.element_timestamp == NO_TIMESTAMP else self.element_timestamp
+
+    def get_current_key(self) -> Any:
+        return self._backend.key
+
+    def timer_service(self) -> KeyedTimerService:
+        return self._timers
+
+    def time_domain(self) -> TimeDomain:
+        return self._domain
+
+
+class TimedOperator(Operator):
+    """An operator with timers per key; what happens at one is `fire`."""
+
+    def open(self, ctx: OperatorContext) -> None:
+        self.ctx = ctx
+        self.backend = ctx.backend
+        self.timers = KeyedTimerService(ctx.backend, ctx.uid)
+
+    def process(self, batch: Batch, port: int, out: Output) -> None:
+        msg = "a keyed operator is always behind an exchange"
+        raise AssertionError(msg)
+
+    def fire(self, key: Any, namespace: Any, time: int, domain: TimeDomain, rows: list[Any]) -> int:
+        """Called for each due timer; appends outputs to `rows` and returns their timestamp."""
+        raise NotImplementedError
+
+    def fire_until(self, watermark: int, run: Run, emissions: Emissions) -> None:
+        """Fire all event timers that the watermark, on its way to `watermark`, reaches; each at its own advance."""
+        event, timers = self.timers.event, self.timers
+        reached = run.watermarks
+        while event.due <= watermark:
+            # A timer for a time already passed waits for the next advance, as in Flink.
+            step = bisect_right(reached, max(timers.watermark, event.due - 1))  # type: ignore[arg-type]
+            if step == len(reached) or reached[step] > watermark:
+                return
+            timers.watermark = int(reached[step])
+            while (due := event.pop_due(timers.watermark)) is not None:
+                self._fire_one(due, TimeDomain.EVENT_TIME, step, emissions)
+
+    def _fire_one(self, due: tuple[Any, Any, int, int], domain: TimeDomain, step: int, emissions: Emissions) -> None:
+        key, namespace, time, key_hash = due
+        self.backend.key, self.timers.namespace = key, namespace
+        rows = emissions.rows
+        start = len(rows)
+        timestamp = self.fire(key, namespace, time, domain, rows)
+        if len(rows) > start:
+            emissions.spans.append(Span(start, len(rows), -1, step, time, key_hash, timestamp))
+
+    def on_processing_time(self, now: int, run: Run, out: Output) -> None:
+        self.timers.now = now
+        self.timers.watermark = run.start
+        emissions = Emissions()
+        while (due := self.timers.processing.pop_due(now)) is not None:
+            self._fire_one(due, TimeDomain.PROCESSING_TIME, -1, emissions)
+        if emissions.rows:
+            emit_tagged(emissions.batch(run), out)
+
+
+class KeyedProcessOperator(TimedOperator):
+    """KeyedProcessFunction and KeyedCoProcessFunction; `methods` has one name per input."""
+
+    def __init__(self, function: Function, methods: Sequence[str] = ("process_element",)) -> None:
+        self.function = function
+        self._methods = tuple(methods)
+
+    def open(self, ctx: OperatorContext) -> None:
+        super().open(ctx)
+        self._element_ctx = KeyedContext(ctx.backend, self.timers)
+        _open_keyed(self.function, ctx)
+
+    def close(self) -> None:
+        self.function.close()
+
+    def process_run(self, run: Run, out: Output) -> None:
+        emissions = Emissions()
+        self.timers.watermark, self.timers.now = run.start, run.now
+        if run.inputs is None:
+            self._process_one_input(run, emissions)
+        else:
+            self._process_inputs(run, run.inputs, emissions)
+        self.fire_until(run.end, run, emissions)
+        if emissions.rows:
+            emit_tagged(emissions.batch(run), out)
+
+    def _process_one_input(self, run: Run, emissions: Emissions) -> None:
+        """The hot loop: everything looked up once, one comparison and a few attribute stores per record."""
+        batch, backend, timers, ctx = run.batch, self.backend, self.timers, self._element_ctx
+        assert batch.keys is not None and batch.watermarks is not None
+        function = getattr(self.function, self._methods[0])
+        event, extend, end = timers.event, emissions.rows.extend, emissions.ends.append
+        rows = emissions.rows
+        keys, values = batch.keys.rows(), batch.values.rows()
+        for key, value, timestamp, watermark in zip(
+            keys, values, batch.timestamps.tolist(), batch.watermarks.tolist(), strict=True
+        ):
+            if watermark > timers.watermark:
+                if watermark >= event.due:
+                    self.fire_until(watermark, run, emissions)
+                timers.watermark = watermark
+            backend.key = key
+            ctx.element_timestamp = timestamp
+            result = function(value, ctx)
+            if result is not None:
+                extend(result)
+            end(len(rows))
+
+    def _process_inputs(self, run: Run, inputs: list[int], emissions: Emissions) -> None:
+        batch, ctx, rows = run.batch, self._element_ctx, emissions.rows
+        assert batch.keys is not None and batch.watermarks is not None
+        functions = [getattr(self.function, method) for method in self._methods]
+        columns = zip(
+            inputs,
+            batch.keys.rows(),
+            batch.values.rows(),
+            batch.timestamps.tolist(),
+            batch.watermarks.tolist(),
+            strict=True,
+        )
+        for port, key, value, timestamp, watermark in columns:
+            if watermark > self.timers.watermark:
+                self.fire_until(watermark, run, emissions)
+                self.timers.watermark = watermark
+            self.backend.key, ctx.element_timestamp = key, timestamp
+            result = functions[port](value, ctx)
+            if result is not None:
+                rows.extend(result)
+            emissions.ends.append(len(rows))
+
+    def fire(self, key: Any, namespace: Any, time: int, domain: TimeDomain, rows: list[Any]) -> int:
+        self._element_ctx.at_timer(domain, time)
+        result: Any = self.function.on_timer(time, self._element_ctx)  # type: ignore[attr-defined]
+        if result is not None:
+            rows.extend(result)
+        return time if domain is TimeDomain.EVENT_TIME else NO_TIMESTAMP
+
+
+def _open_keyed(function: Function, ctx: OperatorContext) -> None:
+    function.open(OperatorRuntimeContext(ctx, keyed=True))
+
+
+class KeyedFunctionOperator(FunctionOperator):
+    """map, filter and flat_map on a keyed stream: as without keys, but the function may keep keyed state."""
+
+    keyed = True
+
+    def __init__(self, function: Function, method: str) -> None:
+        super().__init__(function)
+        self._method = method
+
+    def process(self, batch: Batch, port: int, out: Output) -> None:
+        assert batch.keys is not None
+        function, backend = callable_of(self.function, self._method), self.ctx.backend
+        results: list[Any] = []
+        for key, value in zip(batch.keys.rows(), batch.values.rows(), strict=True):
+            backend.key = key
+            result = function(value)
+            results.append(list(result) if self._method == "flat_map" and result is not None else result)
+        self._emit(batch, results, out)
+
+    def _emit(self, batch: Batch, results: list[Any], out: Output) -> None:
+        if self._method == "map":
+            out.emit(batch.with_values(Values(results)))
+        elif self._method == "filter":
+            kept = [index for index, verdict in enumerate(results) if verdict]
+            if kept:
+                out.emit(batch.take(np.fromiter(kept, np.int64, len(kept))))
+        else:
+            rows = [row for result in results if result is not None for row in result]
+            lengths = [0 if result is None else len(result) for result in results]
+            out.emit(expand(batch, rows, np.cumsum(np.array(lengths, np.int64))))
+
+
+class ReduceOperator(FunctionOperator):
+    """Folds each record into its key's value and emits the new value, once per record.
+
+    `combine(held, value)` is a user's reduce function or a built-in aggregate on a field.
+    """
+
+    keyed = True
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(function)
+        self._combine: Callable[[Any, Any], Any] = callable_of(function, "reduce")
+
+    def open(self, ctx: OperatorContext) -> None:
+        super().open(ctx)
+        self._table = ctx.backend.table(f"{ctx.uid}/reduced", lambda: Table("reduced"))
+
+    def process(self, batch: Batch, port: int, out: Output) -> None:
+        assert batch.keys is not None
+        data, combine = self._table.data, self._combine
+        rows: list[Any] = []
+        append = rows.append
+        keys = batch.keys.rows()
+        for key, value in zip(keys, batch.values.rows(), strict=True):
+            held = data[key]
+            if held is not None:
+                value = combine(held, value)
+            data[key] = value
+            append(value)
+        self._table.dirty.update(keys)
+        out.emit(batch.with_values(Values(rows)))

@@ -1,0 +1,81 @@
+"""The load-bearing interface: what an operator is to the engine that runs it.
+
+An operator holds configuration and, once opened, its function and its state; it never reads a clock or a file. The
+engine calls `process` for batches that arrive inside a level, `process_run` for the merged input behind an exchange,
+and `emit` is the only way out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from flintstream.ops.batch import Batch
+from flintstream.ops.run import Run
+from flintstream.state.backend import KeyedBackend
+
+MAIN = ""
+"""The tag of an operator's main output; side outputs have their OutputTag's id."""
+
+
+class Output(Protocol):
+    """Where an operator's records go."""
+
+    def emit(self, batch: Batch, tag: str = MAIN) -> None:
+        """Hand over a batch in stamp order."""
+        ...
+
+
+@dataclass(slots=True)
+class OperatorContext:
+    """What an opened operator knows of its place in the job."""
+
+    uid: str
+    name: str
+    subtask: int
+    parallelism: int
+    backend: KeyedBackend
+    attempt: int = 0
+    job_parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Add to one of the operator's counters, which the driver sums over all subtasks."""
+        self.counters[name] = self.counters.get(name, 0) + amount
+
+
+class Operator(ABC):
+    """Turns records into records."""
+
+    def open(self, ctx: OperatorContext) -> None:
+        """Called once before the first record in this process."""
+
+    @abstractmethod
+    def process(self, batch: Batch, port: int, out: Output) -> None:
+        """Called for every batch that arrives by input `port` from an operator of the same level."""
+
+    def process_run(self, run: Run, out: Output) -> None:
+        """Called for every run of the merged input behind an exchange; event time advances within it."""
+        if not len(run.batch):
+            return
+        if run.inputs is None:
+            self.process(run.batch, 0, out)
+            return
+        ports = np.array(run.inputs)
+        for start, stop in _stretches(ports):
+            self.process(run.batch.slice(start, stop), int(ports[start]), out)
+
+    def on_processing_time(self, now: int, run: Run, out: Output) -> None:
+        """Called once an epoch before its records, with the epoch's own clock; `run` is empty."""
+
+    def close(self) -> None:
+        """Called once when the operator is no longer needed in this process."""
+
+
+def _stretches(ports: Any) -> list[tuple[int, int]]:
+    cuts = (np.flatnonzero(np.diff(ports)) + 1).tolist()
+    return list(zip([0, *cuts], [*cuts, len(ports)], strict=True))

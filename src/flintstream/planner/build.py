@@ -1,0 +1,68 @@
+"""Nodes to operators: the one table that says which operator runs what was declared."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+from flintstream.errors import UnsupportedError, describe
+from flintstream.graph.nodes import AggregateNode, FunctionNode, ProjectNode, SinkNode, TimestampsNode, WindowNode
+from flintstream.ops.keyed import KeyedFunctionOperator, KeyedProcessOperator, ReduceOperator
+from flintstream.ops.operator import Operator
+from flintstream.ops.sink import SinkOperator
+from flintstream.ops.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator, ProjectOperator
+from flintstream.ops.timestamps import TimestampsOperator
+from flintstream.ops.window import WindowOperator
+from flintstream.ops.window_columns import ColumnWindowOperator
+from flintstream.planner.plan import PlannedOperator
+
+F = TypeVar("F")
+
+
+def build_operator(planned: PlannedOperator) -> Operator:
+    """Return a new operator for its place in the plan."""
+    node = planned.node
+    if isinstance(node, FunctionNode):
+        return _build_function(node)
+    if isinstance(node, TimestampsNode):
+        assert node.strategy is not None
+        return TimestampsOperator(node.strategy)
+    if isinstance(node, SinkNode):
+        assert node.sink is not None
+        return SinkOperator(node.sink)
+    if isinstance(node, WindowNode):
+        return WindowOperator(node.assigner, node.trigger, node.allowed_lateness_ms, node.late_tag, node.reduce, node.aggregate, node.apply)
+    if isinstance(node, AggregateNode):
+        assert node.key is not None
+        return ColumnWindowOperator(node.assigner, node.key, node.aggregates, node.allowed_lateness_ms, node.late_tag)
+    if isinstance(node, ProjectNode):
+        return ProjectOperator(node.positions)
+    raise UnsupportedError(describe(f"nothing runs a {type(node).__name__}", node.location))
+
+
+def fresh(function: F) -> F:
+    """Return a function object of its own for each subtask, as if it had been shipped there; plain callables are shared."""
+    return function if hasattr(function, "wrapped") else copy.deepcopy(function)
+
+
+def _build_function(node: FunctionNode) -> Operator:
+    assert node.function is not None
+    function = fresh(node.function)
+    methods = node.methods
+    match node.shape:
+        case "map":
+            return MapOperator(function, methods)
+        case "filter":
+            return FilterOperator(function)
+        case "flat_map":
+            return FlatMapOperator(function, methods)
+        case "process":
+            return ProcessOperator(function, methods)
+        case "keyed_process":
+            return KeyedProcessOperator(function, methods)
+        case "reduce":
+            return ReduceOperator(function)
+        case "keyed_map" | "keyed_filter" | "keyed_flat_map":
+            return KeyedFunctionOperator(function, node.shape.removeprefix("keyed_"))
+        case _:
+            raise UnsupportedError(describe(f"nothing runs shape {node.shape!r}", node.location))

@@ -1,0 +1,195 @@
+"""Graph to plan. Read this first: the passes in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flintstream.graph.nodes import AggregateNode, Exchange, FunctionNode, Node, SinkNode, SourceNode, StreamGraph, TimestampsNode, WindowNode
+from flintstream.ops.selectors import ConstantKey
+from flintstream.planner.check import check_graph
+from flintstream.planner.plan import Link, Plan, PlannedOperator
+from flintstream.planner.uids import assign_uids
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says about the whole job."""
+
+    name: str
+    parallelism: int
+    max_parallelism: int
+    batch_mode: bool = False
+    deterministic: bool = False
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
+    """Return the plan of a graph, or raise everything that is wrong with it."""
+    check_graph(graph)
+    nodes = reachable(graph)
+    uids = assign_uids(nodes)
+    parallelism = place_parallelism(nodes, settings.parallelism)
+    exchanges = place_exchanges(nodes, parallelism)
+    levels = place_levels(nodes, exchanges)
+    links = place_links(nodes, exchanges, levels)
+    assigners = number_assigners(nodes)
+    lanes = place_lanes(nodes, assigners)
+    widths = place_widths(nodes)
+    operators = tuple(
+        PlannedOperator(
+            node,
+            uids[node.id],
+            levels[node.id],
+            parallelism[node.id],
+            lanes[node.id],
+            path_of(node),
+            widths[node.id],
+            assigners.get(node.id),
+        )
+        for node in nodes
+    )
+    return Plan(
+        settings.name,
+        operators,
+        tuple(links),
+        settings.max_parallelism,
+        settings.batch_mode,
+        settings.deterministic,
+        settings.parameters,
+    )
+
+
+def reachable(graph: StreamGraph) -> list[Node]:
+    """Return the nodes some sink needs, producers first; ids ascend with declaration, so this is a topological order."""
+    needed: set[int] = set()
+    waiting = [node.id for node in graph.nodes.values() if isinstance(node, SinkNode)]
+    while waiting:
+        current = waiting.pop()
+        if current not in needed:
+            needed.add(current)
+            waiting += [origin.node for port in graph.nodes[current].inputs for origin in port]
+    return [node for node in graph.nodes.values() if node.id in needed]
+
+
+def place_parallelism(nodes: Sequence[Node], default: int) -> dict[int, int]:
+    """Give every operator its parallelism: its own, else 1 behind a global exchange, else its input's or the default."""
+    placed: dict[int, int] = {}
+    for node in nodes:
+        origins = [origin for port in node.inputs for origin in port]
+        if any(_is_single(origin.exchange) for origin in origins):
+            placed[node.id] = 1
+        elif node.parallelism is not None:
+            placed[node.id] = node.parallelism
+        elif origins and all(origin.exchange.is_forward for origin in origins):
+            placed[node.id] = max(placed[origin.node] for origin in origins)
+        else:
+            placed[node.id] = default
+    return placed
+
+
+def _is_single(exchange: Exchange) -> bool:
+    return exchange.kind == "GLOBAL" or isinstance(exchange.key, ConstantKey)
+
+
+def place_exchanges(nodes: Sequence[Node], parallelism: dict[int, int]) -> dict[tuple[int, int, int], Exchange]:
+    """Choose the exchange of every edge by (node, port, origin index).
+
+    Where the user imposed none, records stay where they are, unless another parallelism was asked for (then they are
+    rebalanced, as in Flink), or a watermark strategy stands behind an exchange: it needs the stream in one piece.
+    """
+    behind: set[int] = set()
+    chosen: dict[tuple[int, int, int], Exchange] = {}
+    for node in nodes:
+        for port, origins in enumerate(node.inputs):
+            for index, origin in enumerate(origins):
+                exchange = origin.exchange
+                if isinstance(node, TimestampsNode) and (origin.node in behind or not exchange.is_forward):
+                    exchange = Exchange("GLOBAL")
+                    parallelism[node.id] = 1
+                elif exchange.is_forward and node.parallelism not in (None, parallelism[origin.node]):
+                    exchange = Exchange("REBALANCE")
+                chosen[node.id, port, index] = exchange
+                if not exchange.is_forward or origin.node in behind:
+                    behind.add(node.id)
+    return chosen
+
+
+def place_levels(nodes: Sequence[Node], exchanges: dict[tuple[int, int, int], Exchange]) -> dict[int, int]:
+    """Give every operator its level: the longest number of exchanges between it and a source."""
+    levels: dict[int, int] = {}
+    for node in nodes:
+        steps = [
+            levels[origin.node] + (0 if exchanges[node.id, port, index].is_forward else 1)
+            for port, origins in enumerate(node.inputs)
+            for index, origin in enumerate(origins)
+        ]
+        levels[node.id] = max(steps, default=0)
+    return levels
+
+
+def place_links(
+    nodes: Sequence[Node], exchanges: dict[tuple[int, int, int], Exchange], levels: dict[int, int]
+) -> list[Link]:
+    """Turn edges into links; those that cross a level get a number, from 1 (0 is the control edge)."""
+    links: list[Link] = []
+    number = 0
+    for node in nodes:
+        for port, origins in enumerate(node.inputs):
+            for index, origin in enumerate(origins):
+                edge = None
+                if levels[origin.node] != levels[node.id]:
+                    number += 1
+                    edge = number
+                links.append(Link(origin.node, origin.tag, node.id, port, exchanges[node.id, port, index], edge))
+    return links
+
+
+def number_assigners(nodes: Sequence[Node]) -> dict[int, int]:
+    """Number everything that starts a lane: sources and watermark strategies."""
+    starters = [node.id for node in nodes if isinstance(node, SourceNode | TimestampsNode)]
+    return {node: number for number, node in enumerate(starters)}
+
+
+def place_lanes(nodes: Sequence[Node], assigners: dict[int, int]) -> dict[int, frozenset[int]]:
+    """Tell every operator whose watermarks it sees: the nearest assigners upstream, itself included."""
+    lanes: dict[int, frozenset[int]] = {}
+    for node in nodes:
+        if node.id in assigners:
+            lanes[node.id] = frozenset([assigners[node.id]])
+        else:
+            lanes[node.id] = frozenset().union(*(lanes[origin.node] for port in node.inputs for origin in port))
+    return lanes
+
+
+_GROWTH = {"flat_map": 1, "process": 1, "keyed_flat_map": 1, "keyed_process": 3}
+
+
+def place_widths(nodes: Sequence[Node]) -> dict[int, int]:
+    """Count the columns of the stamps that reach each operator: three, and more for each operator that emits freely."""
+    widths: dict[int, int] = {}
+    leaving: dict[int, int] = {}
+    for node in nodes:
+        widths[node.id] = max((leaving[origin.node] for port in node.inputs for origin in port), default=3)
+        if isinstance(node, TimestampsNode | SourceNode):
+            leaving[node.id] = 3
+        elif isinstance(node, WindowNode | AggregateNode):
+            leaving[node.id] = widths[node.id] + 3
+        else:
+            growth = _GROWTH.get(node.shape, 0) if isinstance(node, FunctionNode) else 0
+            leaving[node.id] = widths[node.id] + growth
+    return widths
+
+
+def path_of(node: Node) -> str:
+    """Say how a node runs: native in Spark, vectorised on columns, or per record in Python."""
+    if isinstance(node, SourceNode):
+        return "native" if node.native else "vectorised"
+    if isinstance(node, AggregateNode):
+        return "vectorised"
+    if isinstance(node, TimestampsNode):
+        strategy = node.strategy
+        return "per record" if strategy is not None and strategy.assigner is not None else "vectorised"
+    if isinstance(node, FunctionNode | WindowNode):
+        return "per record"
+    return "vectorised"

@@ -1,0 +1,105 @@
+"""All keyed state of one partition of one level: the tables of its operators, and their way to disk and back.
+
+Operators ask for tables by name; the backend knows nothing of what is in them. State that no operator has claimed yet
+(its function asks for it later, or no longer exists) is kept as it came and carried along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from flintstream.state.table import Table, within
+
+
+class StateTable(Protocol):
+    """What the backend needs of a table."""
+
+    def delta(self, max_parallelism: int) -> pa.RecordBatch | None: ...
+    def snapshot(self, max_parallelism: int) -> pa.RecordBatch | None: ...
+    def mark_clean(self) -> None: ...
+    def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None: ...
+    def clear(self) -> None: ...
+    def __len__(self) -> int: ...
+
+
+T = TypeVar("T", bound=StateTable)
+
+
+class KeyedBackend:
+    """The tables of one partition; `key` and `hash_of_key` are those of the record or timer being processed."""
+
+    def __init__(self, max_parallelism: int, groups: range) -> None:
+        self.max_parallelism = max_parallelism
+        self.groups = groups
+        self.key: Any = None
+        self.hash_of_key: Callable[[], int] = lambda: 0
+        self.tables: dict[str, StateTable] = {}
+        self._unclaimed: dict[str, list[pa.RecordBatch]] = {}
+
+    def table(self, name: str, build: Callable[[], T]) -> T:
+        """Return the table `name`, built once, with whatever was restored for it."""
+        found: Any = self.tables.get(name)
+        if found is None:
+            found = build()
+            self.tables[name] = found
+            for batch in self._unclaimed.pop(name, ()):
+                found.apply(batch)
+        return found
+
+    def apply(self, changes: Mapping[str, pa.RecordBatch]) -> None:
+        """Bring all tables forward by one unpacked changelog; rows of other partitions' key groups are left out."""
+        for name, batch in changes.items():
+            mine = within(batch, self.groups)
+            if not mine.num_rows:
+                continue
+            table = self.tables.get(name)
+            if table is None:
+                self._unclaimed.setdefault(name, []).append(mine)
+            else:
+                table.apply(mine)
+
+    def delta(self) -> dict[str, pa.RecordBatch]:
+        """Return what changed since the last changelog, by table, and mark it clean."""
+        changes: dict[str, pa.RecordBatch] = {}
+        for name, table in self.tables.items():
+            batch = table.delta(self.max_parallelism)
+            if batch is not None:
+                changes[name] = batch
+            table.mark_clean()
+        return changes
+
+    def snapshot(self) -> dict[str, pa.RecordBatch]:
+        """Return everything, by table."""
+        rows: dict[str, pa.RecordBatch] = {}
+        for name, table in self.tables.items():
+            batch = table.snapshot(self.max_parallelism)
+            if batch is not None:
+                rows[name] = batch
+        for name, batches in self._unclaimed.items():
+            batch = batches[0] if len(batches) == 1 else _merged(batches, self.max_parallelism)
+            if batch is not None:
+                rows[name] = batch
+        return rows
+
+    def clear(self) -> None:
+        """Forget everything, to be loaded anew."""
+        self._unclaimed.clear()
+        for table in self.tables.values():
+            table.clear()
+
+    def entries(self) -> dict[str, int]:
+        """Return how many rows each table holds."""
+        return {name: len(table) for name, table in self.tables.items()}
+
+
+def _merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.RecordBatch | None:
+    """Fold batches nobody has claimed into one, so that they do not pile up; columns say how many key parts there are."""
+    batches = list(batches)
+    names = batches[0].schema.names
+    table = Table("", 1 + sum(name.startswith("part") for name in names), "value" in names)
+    for batch in batches:
+        table.apply(batch)
+    return table.snapshot(max_parallelism)

@@ -1,0 +1,57 @@
+"""The bytes of a changelog: named tables, each a complete Arrow stream, behind a small index.
+
+A file (or a slice of an epoch's file) holds any number of tables; a table's bytes are an ordinary Arrow IPC stream that
+other tools read. The index says where each one starts. A checksum travels in the handle that names the bytes, so that
+a damaged file is found before any of it is believed.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from flintstream.errors import CorruptStateError, describe
+
+_MAGIC = b"FLNT0001"
+_HEADER = struct.Struct("<8sI")
+
+
+def pack(tables: Mapping[str, pa.RecordBatch]) -> bytes:
+    """Return the changelog bytes of `tables`."""
+    bodies: list[bytes] = []
+    index: dict[str, tuple[int, int]] = {}
+    offset = 0
+    for name, batch in tables.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        body = sink.getvalue().to_pybytes()
+        index[name] = (offset, len(body))
+        offset += len(body)
+        bodies.append(body)
+    text = json.dumps(index).encode()
+    return b"".join([_HEADER.pack(_MAGIC, len(text)), text, *bodies])
+
+
+def unpack(data: bytes, where: str) -> dict[str, pa.RecordBatch]:
+    """Return the tables of changelog bytes; `where` names the file in an error."""
+    if len(data) < _HEADER.size or data[:8] != _MAGIC:
+        raise CorruptStateError(describe("state file is not a changelog", where, "restore another checkpoint"))
+    _, length = _HEADER.unpack_from(data)
+    start = _HEADER.size + length
+    index: dict[str, tuple[int, int]] = json.loads(data[_HEADER.size : start])
+    buffer = pa.py_buffer(data)
+    tables: dict[str, pa.RecordBatch] = {}
+    for name, (offset, size) in index.items():
+        with pa.ipc.open_stream(buffer.slice(start + offset, size)) as reader:
+            tables[name] = reader.read_next_batch()
+    return tables
+
+
+def checksum(data: bytes) -> int:
+    """Return the checksum that a handle carries."""
+    return zlib.crc32(data)

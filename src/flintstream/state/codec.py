@@ -1,0 +1,272 @@
+"""Python values to Arrow columns and back, exactly.
+
+Every list of values is one Arrow array plus a **kind**, a small description of which Python types the array stands for.
+Kinds are inferred strictly (`1` and `1.0` never share a column), so decoding gives back what went in, type for type.
+Whatever has no column form falls back to pickle, value by value. One file, because edges between levels, state
+changelogs and collections must all agree on it.
+
+A kind is JSON-able: "int", "float", "str", "bytes", "bool", "none", "datetime", "date", "time", "pickle", or a list
+["tuple", kinds], ["row", names|None, kinds], ["dict", names, kinds], ["list", kind], ["class", ref, names, kinds].
+A `None` among values is an Arrow null and needs no kind of its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from operator import itemgetter
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+
+from flintstream.model.row import Row
+from flintstream.state.classes import class_of, reference_to
+
+Kind = Any
+"""A kind as above; a JSON value, hence `Any`."""
+
+_SCALARS: dict[type, tuple[str, pa.DataType]] = {
+    int: ("int", pa.int64()),
+    float: ("float", pa.float64()),
+    str: ("str", pa.string()),
+    bytes: ("bytes", pa.binary()),
+    bool: ("bool", pa.bool_()),
+    datetime.datetime: ("datetime", pa.timestamp("us")),
+    datetime.date: ("date", pa.date32()),
+    datetime.time: ("time", pa.time64("us")),
+}
+_ARROW: dict[str, pa.DataType] = {name: dtype for name, dtype in _SCALARS.values()}
+KIND_METADATA = b"flintstream.kind"
+
+
+def encode(values: Sequence[Any]) -> tuple[pa.Array, Kind]:
+    """Return the column of `values` and its kind; any Python values are accepted."""
+    types = set(map(type, values))
+    types.discard(type(None))
+    if not types:
+        return pa.nulls(len(values)), "none"
+    if len(types) == 1:
+        (only,) = types
+        column = _encode_uniform(only, values)
+        if column is not None:
+            return column
+    return _encode_pickled(values), "pickle"
+
+
+def _encode_uniform(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
+    scalar = _SCALARS.get(only)
+    if scalar is not None:
+        return _encode_scalars(scalar, values)
+    if only is tuple:
+        return _encode_tuples(values)
+    if only is dict:
+        return _encode_dicts(values)
+    if only is list:
+        return _encode_lists(values)
+    if only is Row:
+        return _encode_rows(values)
+    if is_dataclass(only):
+        return _encode_dataclasses(only, values)
+    return None
+
+
+def _encode_scalars(scalar: tuple[str, pa.DataType], values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
+    kind, dtype = scalar
+    if kind in ("datetime", "time") and any(v is not None and (v.tzinfo is not None or v.fold) for v in values):
+        return None
+    try:
+        return pa.array(values, dtype), kind
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+        return None  # an int beyond 64 bits, a lone surrogate: pickle keeps them
+
+
+def _struct(
+    values: Sequence[Any], names: Sequence[str], column_of: Callable[[int], list[Any]]
+) -> tuple[pa.Array, list[Kind]]:
+    """Build a struct array from one column getter; None among values becomes a null struct."""
+    mask = [v is None for v in values] if None in values else None
+    columns: list[pa.Array] = []
+    kinds: list[Kind] = []
+    for index in range(len(names)):
+        array, kind = encode(column_of(index))
+        columns.append(array)
+        kinds.append(kind)
+    if not columns:
+        return pa.array([{} if v is not None else None for v in values], pa.struct([])), kinds
+    array = pa.StructArray.from_arrays(columns, list(names), mask=pa.array(mask) if mask is not None else None)
+    return array, kinds
+
+
+def _present(values: Sequence[Any]) -> Sequence[Any]:
+    return [v for v in values if v is not None] if None in values else values
+
+
+def _column_by(values: Sequence[Any], get: Callable[[Any], Any]) -> list[Any]:
+    if None in values:
+        return [None if v is None else get(v) for v in values]
+    return list(map(get, values))
+
+
+def _encode_tuples(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
+    widths = set(map(len, _present(values)))
+    if len(widths) != 1:
+        return None
+    (width,) = widths
+    array, kinds = _struct(values, [f"f{i}" for i in range(width)], lambda i: _column_by(values, itemgetter(i)))
+    return array, ["tuple", kinds]
+
+
+def _encode_dicts(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
+    shapes = set(map(tuple, _present(values)))
+    if len(shapes) != 1:
+        return None
+    (names,) = shapes
+    if not all(type(name) is str for name in names):
+        return None
+    array, kinds = _struct(values, names, lambda i: _column_by(values, itemgetter(names[i])))
+    return array, ["dict", list(names), kinds]
+
+
+def _encode_lists(values: Sequence[Any]) -> tuple[pa.Array, Kind]:
+    inner, kind = encode(list(itertools.chain.from_iterable(_present(values))))
+    lengths = np.fromiter((0 if v is None else len(v) for v in values), np.int64, len(values))
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    mask = pa.array([v is None for v in values]) if None in values else None
+    return pa.LargeListArray.from_arrays(pa.array(offsets), inner, mask=mask), ["list", kind]
+
+
+def _row_shape(row: Row) -> tuple[Any, ...]:
+    names = row.get_field_names()
+    return (tuple(names) if names else None, len(row), row.get_row_kind().value)
+
+
+def _encode_rows(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
+    shapes = set(map(_row_shape, _present(values)))
+    if len(shapes) != 1:
+        return None
+    (names, width, row_kind) = shapes.pop()
+    if row_kind != 0 or (names is not None and len(set(names)) != width):
+        return None
+    labels = names or [f"f{i}" for i in range(width)]
+    array, kinds = _struct(values, labels, lambda i: _column_by(values, itemgetter(i)))
+    return array, ["row", list(names) if names else None, kinds]
+
+
+def _encode_dataclasses(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
+    declared = dataclass_fields(only)
+    names = [f.name for f in declared]
+    plain = all(f.init for f in declared) and not hasattr(only, "__post_init__")
+    if not plain or "__reduce__" in only.__dict__ or "__setstate__" in only.__dict__:
+        return None
+    if any(len(getattr(v, "__dict__", ())) > len(names) for v in values if v is not None):
+        return None  # someone added attributes of their own
+    array, kinds = _struct(values, names, lambda i: _column_by(values, lambda v: getattr(v, names[i])))
+    return array, ["class", reference_to(only), names, kinds]
+
+
+def _encode_pickled(values: Sequence[Any]) -> pa.Array:
+    return pa.array([None if v is None else cloudpickle.dumps(v, 5) for v in values], pa.large_binary())
+
+
+def decode(array: pa.Array, kind: Kind) -> list[Any]:
+    """Return the Python values of `array`; the inverse of `encode`."""
+    if type(kind) is str:
+        if kind == "pickle":
+            loads = pickle.loads
+            return [None if v is None else loads(v) for v in array.to_pylist()]
+        if kind == "str" and array.null_count == 0 and pa.types.is_dictionary(array.type):
+            lookup = np.array(array.dictionary.to_pylist(), dtype=object)
+            return lookup[array.indices.to_numpy()].tolist()
+        return array.to_pylist()
+    tag = kind[0]
+    if tag == "list":
+        return _decode_lists(array, kind[1])
+    build = _builder(kind)
+    columns = [decode(_child(array, i), k) for i, k in enumerate(kind[-1])]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * len(array)
+    values = rows if build is None else list(map(build, rows))
+    if array.null_count:
+        valid = array.is_valid().to_pylist()
+        values = [v if ok else None for v, ok in zip(values, valid, strict=True)]
+    return values
+
+
+def _child(array: pa.Array, index: int) -> pa.Array:
+    return array.field(index)
+
+
+def _builder(kind: Kind) -> Callable[[tuple[Any, ...]], Any] | None:
+    tag = kind[0]
+    if tag == "tuple":
+        return None
+    if tag == "dict":
+        names = kind[1]
+        return lambda row: dict(zip(names, row, strict=True))
+    if tag == "row":
+        return _row_builder(kind[1])
+    if tag == "class":
+        cls = class_of(kind[1])
+        return lambda row: cls(*row)
+    msg = f"unknown kind {kind!r}"
+    raise AssertionError(msg)
+
+
+def _row_builder(names: list[str] | None) -> Callable[[tuple[Any, ...]], Row]:
+    def build(row: tuple[Any, ...]) -> Row:
+        result = Row(*row)
+        if names is not None:
+            result.set_field_names(names)
+        return result
+
+    return build
+
+
+def _decode_lists(array: pa.Array, kind: Kind) -> list[Any]:
+    if not len(array):
+        return []
+    offsets = array.offsets.to_numpy().tolist()
+    first = offsets[0]
+    inner = decode(array.values.slice(first, offsets[-1] - first), kind)
+    starts, ends = offsets[:-1], offsets[1:]
+    lists = [inner[s - first : e - first] for s, e in zip(starts, ends, strict=True)]
+    if array.null_count:
+        valid = array.is_valid().to_pylist()
+        return [v if ok else None for v, ok in zip(lists, valid, strict=True)]
+    return lists
+
+
+def kind_of_arrow(dtype: pa.DataType) -> Kind:
+    """Return the kind under which a foreign Arrow column (Spark's, a file's) is seen by Python functions."""
+    for name, scalar in _ARROW.items():
+        if dtype.equals(scalar):
+            return name
+    if pa.types.is_signed_integer(dtype):
+        return "int"
+    if pa.types.is_floating(dtype):
+        return "float"
+    if pa.types.is_large_string(dtype):
+        return "str"
+    if pa.types.is_struct(dtype):
+        names = [field.name for field in dtype]
+        return ["row", names, [kind_of_arrow(field.type) for field in dtype]]
+    return "any"
+
+
+def field_of(name: str, array: pa.Array, kind: Kind) -> pa.Field:
+    """Return the schema field that carries `kind` with its column."""
+    return pa.field(name, array.type, metadata={KIND_METADATA: json.dumps(kind).encode()})
+
+
+def kind_of_field(field: pa.Field) -> Kind:
+    """Return the kind a field carries, or the natural one of its Arrow type."""
+    metadata = field.metadata or {}
+    text = metadata.get(KIND_METADATA)
+    return kind_of_arrow(field.type) if text is None else json.loads(text)

@@ -1,0 +1,132 @@
+"""Where durable state lives: a small port with what the commit protocol needs, and its local and in-memory forms.
+
+`create` is the fence of the protocol: it makes a file only if it is absent, so of two drivers one wins. Paths are
+relative to the storage's root and never leave it.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from abc import ABC, abstractmethod
+from pathlib import Path, PurePosixPath
+
+from flintstream.errors import CorruptStateError, describe
+
+
+class Storage(ABC):
+    """A directory tree of immutable files."""
+
+    @abstractmethod
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a file's bytes; a missing file is a CorruptStateError that names it."""
+
+    @abstractmethod
+    def write(self, path: str, data: bytes) -> None:
+        """Write a whole file; a reader sees all of it or nothing."""
+
+    @abstractmethod
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a file only if it is absent; return whether this call made it."""
+
+    @abstractmethod
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted; an absent folder has none."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete a file; an absent one is no error."""
+
+
+class LocalStorage(Storage):
+    """A directory that driver and workers share."""
+
+    def __init__(self, root: str, durable: bool = True) -> None:
+        self.root = root
+        self._durable = durable
+
+    def _resolve(self, path: str) -> Path:
+        parts = PurePosixPath(path)
+        if parts.is_absolute() or ".." in parts.parts:
+            raise CorruptStateError(describe(f"state path {path!r} leaves its directory", self.root))
+        return Path(self.root) / parts
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        try:
+            with self._resolve(path).open("rb") as file:
+                file.seek(offset)
+                return file.read() if length is None else file.read(length)
+        except FileNotFoundError:
+            what = f"state file {path!r} is missing"
+            raise CorruptStateError(describe(what, self.root, "restore another checkpoint or savepoint")) from None
+
+    def write(self, path: str, data: bytes) -> None:
+        target = self._resolve(path)
+        self._stage(target, data).replace(target)
+
+    def create(self, path: str, data: bytes) -> bool:
+        target = self._resolve(path)
+        staged = self._stage(target, data)
+        try:
+            os.link(staged, target)
+        except FileExistsError:
+            return False
+        finally:
+            staged.unlink()
+        self._sync_folder(target.parent)
+        return True
+
+    def _stage(self, target: Path, data: bytes) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        with staged.open("wb") as file:
+            file.write(data)
+            if self._durable:
+                file.flush()
+                os.fsync(file.fileno())
+        return staged
+
+    def _sync_folder(self, folder: Path) -> None:
+        if not self._durable:
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def list(self, folder: str) -> list[str]:
+        path = self._resolve(folder)
+        return sorted(p.name for p in path.iterdir() if not p.name.startswith(".")) if path.is_dir() else []
+
+    def delete(self, path: str) -> None:
+        self._resolve(path).unlink(missing_ok=True)
+
+
+class MemoryStorage(Storage):
+    """A dict; for tests and for jobs in one process."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        if path not in self.files:
+            raise CorruptStateError(describe(f"state file {path!r} is missing", "memory"))
+        data = self.files[path]
+        return data[offset:] if length is None else data[offset : offset + length]
+
+    def write(self, path: str, data: bytes) -> None:
+        self.files[path] = data
+
+    def create(self, path: str, data: bytes) -> bool:
+        if path in self.files:
+            return False
+        self.files[path] = data
+        return True
+
+    def list(self, folder: str) -> list[str]:
+        prefix = f"{folder}/"
+        return sorted({path[len(prefix) :].split("/")[0] for path in self.files if path.startswith(prefix)})
+
+    def delete(self, path: str) -> None:
+        self.files.pop(path, None)

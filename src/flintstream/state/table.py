@@ -1,0 +1,159 @@
+"""One named state of one operator in one partition: a dict with a memory of what changed.
+
+A table is the single shape behind every state primitive: rows `(key parts...) -> value`. Views and timers work on
+`data` directly, since they are the hot path; the table turns what became `dirty` into a changelog batch and applies
+such batches again. Entries that are not in memory are found through `fallback`, so that a table can be larger than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flintstream.state.codec import decode, encode, field_of, kind_of_field
+from flintstream.state.keygroups import hash_column, key_groups
+
+GONE = object()
+"""Stands in a merged delta for an entry that was removed."""
+
+
+class Entries(dict[Any, Any]):
+    """The entries in memory; a missing one is asked of `fallback` once, and is None if nobody knows it."""
+
+    __slots__ = ("fallback",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fallback: Callable[[Any], Any] | None = None
+
+    def __missing__(self, entry: Any) -> Any:
+        if self.fallback is None:
+            return None
+        value = self.fallback(entry)
+        if value is not None:
+            self[entry] = value
+        return value
+
+
+class Table:
+    """Rows `entry -> value`; an entry is the key itself (`parts` = 1) or a tuple of key and further parts."""
+
+    def __init__(self, name: str, parts: int = 1, has_value: bool = True) -> None:
+        self.name = name
+        self.parts = parts
+        self.has_value = has_value
+        self.data = Entries()
+        self.dirty: set[Any] = set()
+
+    def put(self, entry: Any, value: Any) -> None:
+        """Set an entry; None removes it."""
+        if value is None:
+            self.delete(entry)
+        else:
+            self.data[entry] = value
+            self.dirty.add(entry)
+
+    def delete(self, entry: Any) -> None:
+        """Remove an entry, known or not."""
+        self.data.pop(entry, None)
+        self.dirty.add(entry)
+
+    def delta(self, max_parallelism: int) -> pa.RecordBatch | None:
+        """Return what became dirty as a changelog batch, or None if nothing did."""
+        if not self.dirty:
+            return None
+        entries = list(self.dirty)
+        get = self.data.get
+        return write_rows(self, entries, [get(entry, GONE) for entry in entries], max_parallelism)
+
+    def snapshot(self, max_parallelism: int) -> pa.RecordBatch | None:
+        """Return every row in memory as a changelog batch, or None if there is none."""
+        if not self.data:
+            return None
+        return write_rows(self, list(self.data), list(self.data.values()), max_parallelism)
+
+    def mark_clean(self) -> None:
+        """What was dirty is in a changelog now."""
+        self.dirty.clear()
+
+    def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None:
+        """Bring the table forward by a changelog batch."""
+        entries, values, gone = read_rows(batch, self.parts)
+        if not any(gone):
+            self.load(entries, values)
+            return
+        for entry, value, removed in zip(entries, values, gone, strict=True):
+            if not removed:
+                self.load((entry,), (value,))
+            elif keep_gone:
+                self.load((entry,), (GONE,))
+            else:
+                self.unload(entry)
+
+    def load(self, entries: Iterable[Any], values: Iterable[Any]) -> None:
+        """Take over committed entries; nothing becomes dirty."""
+        self.data.update(zip(entries, values, strict=True))
+
+    def unload(self, entry: Any) -> None:
+        """Forget a committed entry; nothing becomes dirty."""
+        self.data.pop(entry, None)
+
+    def clear(self) -> None:
+        """Forget everything in memory."""
+        self.data.clear()
+        self.dirty.clear()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+def write_rows(table: Table, entries: list[Any], values: list[Any], max_parallelism: int) -> pa.RecordBatch:
+    """Return the changelog batch of rows: key group, key parts, value, gone."""
+    columns: list[pa.Array] = []
+    fields: list[pa.Field] = []
+
+    def add(name: str, data: list[Any]) -> tuple[pa.Array, Any]:
+        array, kind = encode(data)
+        columns.append(array)
+        fields.append(field_of(name, array, kind))
+        return array, kind
+
+    if table.parts == 1:
+        key, kind = add("key", entries)
+    else:
+        key, kind = add("key", [entry[0] for entry in entries])
+        for part in range(1, table.parts):
+            add(f"part{part}", [entry[part] for entry in entries])
+    groups = key_groups(hash_column(key, kind), max_parallelism)
+    columns.append(pa.array(groups.astype(np.int32)))
+    fields.append(pa.field("key_group", pa.int32()))
+    gone = [value is GONE for value in values]
+    columns.append(pa.array(gone, pa.bool_()))
+    fields.append(pa.field("gone", pa.bool_()))
+    if table.has_value:
+        add("value", [None if value is GONE else value for value in values] if True in gone else values)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def within(batch: pa.RecordBatch, groups: range) -> pa.RecordBatch:
+    """Return the rows whose key group is in `groups`."""
+    column = batch.column("key_group").to_numpy()
+    mine = (column >= groups.start) & (column < groups.stop)
+    return batch if bool(mine.all()) else batch.filter(pa.array(mine))
+
+
+def read_rows(batch: pa.RecordBatch, parts: int) -> tuple[list[Any], list[Any], list[bool]]:
+    """Return entries, values and removal marks of a changelog batch."""
+
+    def column(name: str) -> list[Any]:
+        index = batch.schema.get_field_index(name)
+        return decode(batch.column(index), kind_of_field(batch.schema.field(index)))
+
+    entries = column("key")
+    if parts > 1:
+        entries = list(zip(entries, *(column(f"part{part}") for part in range(1, parts)), strict=True))
+    values = column("value") if batch.schema.get_field_index("value") >= 0 else [True] * len(entries)
+    return entries, values, batch.column("gone").to_pylist()

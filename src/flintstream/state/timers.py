@@ -1,0 +1,88 @@
+"""Timers of one operator in one partition: ordered, de-duplicated, deletable, part of its state.
+
+Due timers come in the order (time, hash of the key, registration), which does not depend on the parallelism. `due` is
+the earliest time, read by operators once per record, so it is an attribute and not a call.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from flintstream.model.time import MAX_TIMESTAMP
+from flintstream.state.keygroups import hash_key
+from flintstream.state.table import Table
+
+NEVER = MAX_TIMESTAMP + 1
+"""Later than any watermark: a timer at MAX_TIMESTAMP still fires at the end of the input."""
+
+
+@lru_cache(maxsize=100_000)
+def order_of(key: Any) -> int:
+    """Return a key's place among timers of the same time, as a non-negative 63-bit number."""
+    return hash_key(key) >> 1
+
+
+class TimerTable(Table):
+    """Rows `(key, namespace, time)`; a namespace tells a window's timers from another's and is None otherwise."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, parts=3, has_value=False)
+        self.due: int = NEVER
+        self._heap: list[tuple[int, int, int, Any]] = []
+        self._count = 0
+
+    def register(self, key: Any, namespace: Any, time: int) -> None:
+        """Add a timer; one that is there already is not added again."""
+        entry = (key, namespace, time)
+        if entry not in self.data:
+            self.data[entry] = True
+            self.dirty.add(entry)
+            self._push(entry)
+
+    def unregister(self, key: Any, namespace: Any, time: int) -> None:
+        """Remove a timer if it is there."""
+        entry = (key, namespace, time)
+        if entry in self.data:
+            self.delete(entry)
+            self._settle()
+
+    def pop_due(self, until: int) -> tuple[Any, Any, int, int] | None:
+        """Remove and return the next timer not after `until` as (key, namespace, time, key hash)."""
+        if self.due > until:
+            return None
+        time, key_hash, _, entry = heapq.heappop(self._heap)
+        self.delete(entry)
+        self._settle()
+        return entry[0], entry[1], time, key_hash
+
+    def load(self, entries: Iterable[Any], values: Iterable[Any]) -> None:
+        for entry in entries:
+            if entry not in self.data:
+                self.data[entry] = True
+                self._push(entry)
+
+    def unload(self, entry: Any) -> None:
+        super().unload(entry)
+        self._settle()
+
+    def clear(self) -> None:
+        super().clear()
+        self._heap.clear()
+        self.due = NEVER
+
+    def _push(self, entry: Any) -> None:
+        time = entry[2]
+        self._count += 1
+        heapq.heappush(self._heap, (time, order_of(entry[0]), self._count, entry))
+        if time < self.due:
+            self.due = time
+
+    def _settle(self) -> None:
+        """Drop deleted timers from the top, so that `due` is the time of one that is there."""
+        heap = self._heap
+        while heap and heap[0][3] not in self.data:
+            heapq.heappop(heap)
+        self.due = heap[0][0] if heap else NEVER
