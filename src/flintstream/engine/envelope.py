@@ -2,7 +2,8 @@
 
 A row is `(partition, level, edge, producer, attempt, first stamp, blob)`. A blob is an Arrow stream with many records
 of one edge, so the shuffle moves buffers and the JVM never looks inside. Edge 0 is the control edge; level DRIVER means
-that a row is for the driver and passes through all levels unchanged.
+that a row is for the driver and passes through all levels unchanged. Edge FAILED carries the error of a task that could
+not go on: it goes to all, who then do nothing, and so reaches the driver as it is and without a page of Spark's own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from flintstream.ops.batch import FIRST, Batch, Stamp, Values
 from flintstream.state.codec import field_of, kind_of_field
 
 CONTROL = 0
+FAILED = -1
 DRIVER = -1
 SCHEMA = pa.schema(
     [
@@ -70,6 +72,11 @@ class Sender:
         """Return a control row for one partition of a level, or for the driver."""
         blob = pickle.dumps(message, 5)
         return Envelope(target, level, target, CONTROL, self.producer, self.attempt, FIRST, FIRST, FIRST, blob)
+
+    def failure(self, partition: int, error: Exception) -> Envelope:
+        """Return the row that tells one partition of the next level, and in the end the driver, of a failure."""
+        blob = pickle.dumps(error, 5)
+        return Envelope(partition, DRIVER, 0, FAILED, self.producer, self.attempt, FIRST, FIRST, FIRST, blob)
 
     def data(self, level: int, target: int, edge: int, batch: Batch, chunk: Any) -> Envelope:
         """Return a data row: all of a batch, for one partition."""

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from flintstream.engine.epoch import NewState, StateFile, StateHandle
 from flintstream.errors import CorruptStateError, describe
-from flintstream.state.backend import KeyedBackend
+from flintstream.state.backend import KeyedBackend, merged
 from flintstream.state.changelog import checksum, pack, unpack
 from flintstream.state.storage import Storage
-from flintstream.state.table import Table
 
 INLINE_BYTES = 64 << 10
 MERGE_WIDTH = 8
@@ -82,8 +81,8 @@ def write_state(
         return _new_file(rows, storage, epoch, epoch, path, keep=0, is_snapshot=True)
     keep = _merge_from(files, touched)
     if keep < len(files):
-        merged = _merge([*(read_file(storage, file) for file in files[keep:]), changes], backends)
-        return _new_file(merged, storage, files[keep].first_epoch, epoch, path, keep, is_snapshot=False)
+        folded = _merge([*(read_file(storage, file) for file in files[keep:]), changes], backends)
+        return _new_file(folded, storage, files[keep].first_epoch, epoch, path, keep, is_snapshot=False)
     return _new_file(changes, storage, epoch, epoch, path, len(files), is_snapshot=False)
 
 
@@ -104,17 +103,14 @@ def _merge_from(files: Sequence[StateFile], rows: int) -> int:
 
 
 def _merge(logs: Sequence[Mapping[str, pa.RecordBatch]], backends: Mapping[str, KeyedBackend]) -> dict[str, pa.RecordBatch]:
-    """Fold changelogs into one; the newest row of an entry wins, and removals stay removals."""
+    """Fold changelogs, oldest first, into one."""
     max_parallelism = next(iter(backends.values())).max_parallelism
-    tables: dict[str, Table] = {}
+    by_name: dict[str, list[pa.RecordBatch]] = {}
     for log in logs:
         for name, batch in log.items():
-            names = batch.schema.names
-            if name not in tables:
-                tables[name] = Table(name, 1 + sum(part.startswith("part") for part in names), "value" in names)
-            tables[name].apply(batch, keep_gone=True)
-    merged = {name: table.snapshot(max_parallelism) for name, table in tables.items()}
-    return {name: batch for name, batch in merged.items() if batch is not None}
+            by_name.setdefault(name, []).append(batch)
+    folded = {name: merged(batches, max_parallelism) for name, batches in by_name.items()}
+    return {name: batch for name, batch in folded.items() if batch is not None}
 
 
 def _new_file(

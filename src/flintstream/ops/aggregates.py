@@ -1,8 +1,25 @@
-"""Built-in aggregates as values: what to compute, over which field. How is `window_columns`' business."""
+"""Built-in aggregates: as values the user declares, and as columns, partial results and their merging.
+
+Each aggregate says which columns it needs of the records, how a batch of them becomes a partial result, how partial
+results merge, and what the result is. All are Arrow's grouped aggregations; sums of floats are exact (`exact_sum`).
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flintstream.errors import JobError, UnsupportedError, describe
+from flintstream.ops.batch import Values
+from flintstream.ops.exact_sum import digits, total
+from flintstream.ops.selectors import field_column
+
+Step = tuple[str, str, str]
+"""Input column, Arrow's aggregation, output column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +31,159 @@ class Aggregate:
 
     def __str__(self) -> str:
         return f"{self.kind}({'' if self.field is None else self.field})"
+
+
+class ColumnAggregate(ABC):
+    """An aggregate on columns; all its columns begin with its own prefix."""
+
+    def __init__(self, prefix: str, field: str | int | None) -> None:
+        self.prefix = prefix
+        self.field = field
+
+    def column(self, values: Values) -> pa.Array:
+        """Return the field's column."""
+        picked = values if self.field is None else field_column(values, self.field)
+        array, kind = picked.column()
+        if type(kind) is not str or kind == "pickle":
+            what = f"field {self.field!r} holds values that cannot be aggregated: {kind!r}"
+            raise JobError(describe(what, None, "aggregate a field of numbers or text"))
+        return array
+
+    def inputs(self, values: Values) -> dict[str, pa.Array]:
+        """Return the columns it needs of a batch of records."""
+        return {self.prefix: self.column(values)}
+
+    @abstractmethod
+    def folds(self, table: pa.Table) -> list[Step]:
+        """Return how records become a partial result."""
+
+    @abstractmethod
+    def merges(self, table: pa.Table) -> list[Step]:
+        """Return how partial results become one."""
+
+    @abstractmethod
+    def result(self, merged: pa.Table) -> pa.Array:
+        """Return the result of every key."""
+
+
+class Count(ColumnAggregate):
+    """How many records there were."""
+
+    def inputs(self, values: Values) -> dict[str, pa.Array]:
+        return {self.prefix: pa.array(np.ones(len(values), np.int64))}
+
+    def folds(self, table: pa.Table) -> list[Step]:
+        return [(self.prefix, "sum", self.prefix)]
+
+    merges = folds
+
+    def result(self, merged: pa.Table) -> pa.Array:
+        return _flat(merged, self.prefix)
+
+
+class Extreme(ColumnAggregate):
+    """The least or the greatest value."""
+
+    def __init__(self, prefix: str, field: str | int | None, function: str) -> None:
+        super().__init__(prefix, field)
+        self._function = function
+
+    def folds(self, table: pa.Table) -> list[Step]:
+        return [(self.prefix, self._function, self.prefix)]
+
+    merges = folds
+
+    def result(self, merged: pa.Table) -> pa.Array:
+        return _flat(merged, self.prefix)
+
+
+class Sum(ColumnAggregate):
+    """The exact sum; of integers an integer, of floats a float."""
+
+    def inputs(self, values: Values) -> dict[str, pa.Array]:
+        array = self.column(values)
+        columns = {f"{self.prefix}n": array.is_valid().cast(pa.int64())}
+        if pa.types.is_integer(array.type):
+            numbers = array.fill_null(0).cast(pa.int64()).to_numpy()
+            # Two digits of 32 bits, so that no sum overflows.
+            columns[f"{self.prefix}i1"] = pa.array(numbers >> 32)
+            columns[f"{self.prefix}i0"] = pa.array(numbers & 0xFFFFFFFF)
+            return columns if (numbers >> 31).any() else _without(columns, f"{self.prefix}i1")
+        if not pa.types.is_floating(array.type):
+            what = f"field {self.field!r} holds {array.type}, which has no sum"
+            raise JobError(describe(what, None, "sum a field of numbers"))
+        found, rest = digits(array.fill_null(0.0).cast(pa.float64()).to_numpy())
+        columns.update({f"{self.prefix}d{exponent}": pa.array(column) for exponent, column in found.items()})
+        columns[f"{self.prefix}f"] = pa.array(rest if rest is not None else np.zeros(len(array)))
+        return columns
+
+    def folds(self, table: pa.Table) -> list[Step]:
+        return [(name, "sum", name) for name in table.column_names if name.startswith(self.prefix)]
+
+    merges = folds
+
+    def result(self, merged: pa.Table) -> pa.Array:
+        count = _numbers(merged, f"{self.prefix}n")
+        return pa.array(self.sums(merged), mask=count == 0)
+
+    def sums(self, merged: pa.Table) -> Any:
+        """Return the sums as a numpy array."""
+        names = [name for name in merged.column_names if name.startswith(self.prefix)]
+        if f"{self.prefix}f" not in names:
+            return self._integers(merged, names)
+        found = {
+            int(name[len(self.prefix) + 1 :]): _numbers(merged, name) for name in names if name.startswith(f"{self.prefix}d")
+        }
+        if f"{self.prefix}i0" in names:  # integers came in some batches, floats in others
+            found[0] = found.get(0, 0) + _numbers(merged, f"{self.prefix}i0")
+            if f"{self.prefix}i1" in names:
+                found[1] = found.get(1, 0) + _numbers(merged, f"{self.prefix}i1")
+        rest = _flat(merged, f"{self.prefix}f").fill_null(0.0).to_numpy()
+        return total(found, rest if rest.any() else None, merged.num_rows)
+
+    def _integers(self, merged: pa.Table, names: list[str]) -> Any:
+        low = _numbers(merged, f"{self.prefix}i0")
+        if f"{self.prefix}i1" not in names:
+            return low
+        high = _numbers(merged, f"{self.prefix}i1") + (low >> 32)
+        if bool((np.abs(high) >= 1 << 31).any()):
+            what = f"the sum of field {self.field!r} does not fit into 64 bits"
+            raise JobError(describe(what, None, "use aggregate(AggregateFunction), whose integers have no limit"))
+        return (high << 32) + (low & 0xFFFFFFFF)
+
+
+class Average(Sum):
+    """The exact sum divided by the number of values."""
+
+    def result(self, merged: pa.Table) -> pa.Array:
+        count = _numbers(merged, f"{self.prefix}n")
+        sums = self.sums(merged).astype(np.float64)
+        return pa.array(sums / np.maximum(count, 1), mask=count == 0)
+
+
+def column_aggregate(aggregate: Aggregate, prefix: str) -> ColumnAggregate:
+    """Return the columnar form of a declared aggregate."""
+    match aggregate.kind:
+        case "count":
+            return Count(prefix, None)
+        case "sum":
+            return Sum(prefix, aggregate.field)
+        case "avg":
+            return Average(prefix, aggregate.field)
+        case "min" | "max":
+            return Extreme(prefix, aggregate.field, aggregate.kind)
+        case _:
+            raise UnsupportedError(describe(f"there is no built-in aggregate {aggregate.kind!r}"))
+
+
+def _flat(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _numbers(table: pa.Table, name: str) -> Any:
+    return _flat(table, name).fill_null(0).to_numpy()
+
+
+def _without(columns: dict[str, pa.Array], name: str) -> dict[str, pa.Array]:
+    return {key: column for key, column in columns.items() if key != name}

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from flintstream.state.partials import PartialTable, drops_windows, is_partials
 from flintstream.state.table import Table, within
 
 
@@ -53,7 +54,7 @@ class KeyedBackend:
         """Bring all tables forward by one unpacked changelog; rows of other partitions' key groups are left out."""
         for name, batch in changes.items():
             mine = within(batch, self.groups)
-            if not mine.num_rows:
+            if not mine.num_rows and not drops_windows(mine):
                 continue
             table = self.tables.get(name)
             if table is None:
@@ -79,7 +80,7 @@ class KeyedBackend:
             if batch is not None:
                 rows[name] = batch
         for name, batches in self._unclaimed.items():
-            batch = batches[0] if len(batches) == 1 else _merged(batches, self.max_parallelism)
+            batch = batches[0] if len(batches) == 1 else merged(batches, self.max_parallelism)
             if batch is not None:
                 rows[name] = batch
         return rows
@@ -95,11 +96,18 @@ class KeyedBackend:
         return {name: len(table) for name, table in self.tables.items()}
 
 
-def _merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.RecordBatch | None:
-    """Fold batches nobody has claimed into one, so that they do not pile up; columns say how many key parts there are."""
-    batches = list(batches)
-    names = batches[0].schema.names
-    table = Table("", 1 + sum(name.startswith("part") for name in names), "value" in names)
+def table_like(batch: pa.RecordBatch) -> StateTable:
+    """Return an empty table into which batches such as this one can be folded, whoever they belong to."""
+    if is_partials(batch):
+        return PartialTable()
+    names = batch.schema.names
+    return Table("", 1 + sum(name.startswith("part") for name in names), "value" in names)
+
+
+def merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.RecordBatch | None:
+    """Fold changelog batches of one table into one; the newest row of an entry wins, and removals stay removals."""
+    table: StateTable | None = None
     for batch in batches:
-        table.apply(batch)
-    return table.snapshot(max_parallelism)
+        table = table or table_like(batch)
+        table.apply(batch, keep_gone=True)
+    return None if table is None else table.snapshot(max_parallelism)

@@ -1,0 +1,79 @@
+"""Starts a plan on Spark: the session, the checkpoint directory, and the loop that fits its sources."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from flintstream.engine.coordinator import Coordinator
+from flintstream.engine.job import RunningJob
+from flintstream.engine.loop import EpochLoop, Listener
+from flintstream.engine.options import JobOptions
+from flintstream.errors import EnvironmentSetupError, describe
+from flintstream.graph.nodes import SourceNode
+from flintstream.model.connect import SplitSource
+from flintstream.planner.plan import Plan
+from flintstream.spark.epochs import SparkRunner
+from flintstream.spark.session import check_session, configure, create_session, runtime_settings
+from flintstream.state.storage import LocalStorage
+
+
+def submit(plan: Plan, options: JobOptions, background: bool = True, listener: Listener | None = None) -> RunningJob:
+    """Start a job on Spark; with `background` in a thread, else it has ended when this returns."""
+    session = session_for(plan, options)
+    folder = checkpoint_folder(session, options)
+    storage = LocalStorage(folder, durable=options.checkpoint_dir is not None)
+    coordinator = Coordinator(plan, storage, options.retained)
+    runner = SparkRunner(session, plan, storage)
+    loop = EpochLoop(coordinator, options, runner.run_ranges, listener)
+
+    def body() -> bool:
+        try:
+            coordinator.recover()
+            return loop.run()
+        finally:
+            runner.close()
+            if options.checkpoint_dir is None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    job = RunningJob(body, loop.stop, lambda: coordinator.manifest)
+    if background:
+        job.start()
+    else:
+        job.run()
+    return job
+
+
+def reads_frames(plan: Plan) -> bool:
+    """Whether any source is one that Spark itself reads."""
+    sources = [op.node for op in plan.operators if isinstance(op.node, SourceNode)]
+    return any(node.native or not isinstance(node.source, SplitSource) for node in sources)
+
+
+def session_for(plan: Plan, options: JobOptions) -> SparkSession:
+    """Return the user's session, checked, or our own."""
+    width = max(op.parallelism for op in plan.operators)
+    if options.session is None:
+        extra = dict(options.spark_settings)
+        if options.master is not None:
+            extra["spark.master"] = options.master
+        return create_session(width, plan.name, extra)
+    check_session(options.session)
+    session: SparkSession = options.session.newSession()
+    configure(session, runtime_settings(width))
+    return session
+
+
+def checkpoint_folder(session: SparkSession, options: JobOptions) -> str:
+    """Return the directory of the job's state; on a cluster it must be one that all machines share."""
+    if options.checkpoint_dir is not None:
+        return options.checkpoint_dir.removeprefix("file://")
+    master = session.sparkContext.master
+    if not master.startswith("local"):
+        what = f"no checkpoint directory is set, and Spark runs on {master}"
+        remedy = "set_checkpoint_dir(...) to a directory that the driver and all executors reach"
+        raise EnvironmentSetupError(describe(what, None, remedy))
+    return str(Path(tempfile.mkdtemp(prefix="flintstream-")))

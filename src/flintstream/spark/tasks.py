@@ -1,0 +1,140 @@
+"""What runs inside Spark's Python workers: one object per level, called by `mapInArrow` with the task's rows.
+
+An object holds the plan by its digest, so that a worker process unpickles a plan once and not once per epoch. A failure
+in a user's function is not raised into Spark, which would try it again four times and print it four times; it travels
+to the driver as a row.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from flintstream.engine.envelope import DRIVER, FAILED, Envelope, Sender, from_arrow, to_arrow
+from flintstream.engine.epoch import EpochContext, producer_id
+from flintstream.engine.level import SourceChunk
+from flintstream.engine.task import read_range, run_level_task, run_source_task
+from flintstream.errors import FlintstreamError, JobError
+from flintstream.planner.plan import Plan
+from flintstream.state.storage import Storage
+
+_PLANS: dict[str, Plan] = {}
+
+
+@dataclass(frozen=True)
+class PlanReference:
+    """A plan that is broadcast once and unpickled once per worker process."""
+
+    digest: str
+    broadcast: Any
+
+    def get(self) -> Plan:
+        """Return the plan."""
+        plan = _PLANS.get(self.digest)
+        if plan is None:
+            _PLANS.clear()
+            plan = _PLANS[self.digest] = pickle.loads(self.broadcast.value)
+        return plan
+
+
+class UpstreamFailedError(Exception):
+    """A task before this one could not go on; holds its row."""
+
+    def __init__(self, row: Envelope) -> None:
+        super().__init__()
+        self.row = row
+
+
+@dataclass(frozen=True)
+class LevelFunction:
+    """Runs one level; subclasses say where its rows come from."""
+
+    plan: PlanReference
+    epoch: EpochContext
+    level: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark once per task."""
+        task = TaskContext.get()
+        assert task is not None
+        partition, attempt = task.partitionId(), task.taskAttemptId()
+        plan = self.plan.get()
+        following = plan.partitions(self.level + 1) if self.level + 1 < plan.levels else 1
+        batches = iter(batches)
+        try:
+            rows = self.rows(plan, partition, attempt, batches)
+            yield from to_arrow(row._replace(partition=row.partition % following) for row in rows)
+        except UpstreamFailedError as failed:
+            yield from to_arrow(failed.row._replace(partition=target) for target in range(following))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the driver must get it in one piece
+            told = error if isinstance(error, FlintstreamError) else unexpected(error)
+            sender = Sender(producer_id(self.level, partition), attempt)
+            yield from to_arrow(sender.failure(target, told) for target in range(following))
+        for _ in batches:
+            pass  # Spark wants its rows read to the end
+
+    def rows(
+        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[Envelope]:
+        """Run the task."""
+        raise NotImplementedError
+
+
+def unexpected(error: Exception) -> JobError:
+    """Wrap a failure that is not the user's function's and not one we know."""
+    frames = "".join(traceback.format_exception(error))
+    wrapped = JobError(f"a task failed: {type(error).__name__}: {error}")
+    wrapped.add_note(frames)
+    return wrapped
+
+
+@dataclass(frozen=True)
+class RangeFunction(LevelFunction):
+    """Level 0 of a job whose sources are read by ranges: a row is the number of a range."""
+
+    def rows(
+        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[Envelope]:
+        slots = [slot for batch in batches for slot in batch.column(0).to_pylist()]
+        chunks = (read_range(plan, self.epoch, slot) for slot in slots)
+        yield from run_source_task(plan, self.epoch, partition, attempt, chunks, slots)
+
+
+@dataclass(frozen=True)
+class FrameFunction(LevelFunction):
+    """Level 0 of a job that reads DataFrames: rows are records with their source and place."""
+
+    chunks: Callable[[Iterable[pa.RecordBatch]], Iterator[SourceChunk]]
+
+    def rows(
+        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[Envelope]:
+        yield from run_source_task(plan, self.epoch, partition, attempt, self.chunks(batches), [])
+
+
+@dataclass(frozen=True)
+class ExchangeFunction(LevelFunction):
+    """A level behind an exchange: rows are envelopes."""
+
+    storage: Storage
+
+    def rows(
+        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[Envelope]:
+        received = self._checked(from_arrow(batches))
+        yield from run_level_task(plan, self.epoch, self.level, partition, attempt, received, self.storage)
+
+    @staticmethod
+    def _checked(rows: Iterable[Envelope]) -> Iterator[Envelope]:
+        for row in rows:
+            if row.edge == FAILED:
+                raise UpstreamFailedError(row)
+            if row.level == DRIVER:
+                row = row._replace(blob=bytes(row.blob))
+            yield row
