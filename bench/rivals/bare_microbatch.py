@@ -37,9 +37,12 @@ def main() -> None:
     rows = stock.events(spark, args.keys, args.parallelism, args.events)
     rows = rows.select((F.col("key") % args.parallelism).cast("int").alias("part"), "key", "value")
     calls: list[float] = []
+    wanted = args.warmup + args.batches + 1
 
     def run_batch(batch: DataFrame, _: int) -> None:
         calls.append(time.perf_counter())
+        if len(calls) >= wanted:
+            return
         exchanged = batch.mapInArrow(identity, SCHEMA).repartitionById(args.parallelism, "part")
         seen = len(exchanged.mapInArrow(identity, SCHEMA).collect())
         assert seen == args.events, seen
@@ -47,7 +50,6 @@ def main() -> None:
     with scratch("bare-microbatch") as directory:
         writer = rows.writeStream.foreachBatch(run_batch)
         query = writer.option("checkpointLocation", stock.checkpoint(directory)).start()
-        wanted = args.warmup + args.batches + 1
         while len(calls) < wanted:
             if not query.isActive:
                 raise SystemExit(f"the query ended early; {query.exception()}")

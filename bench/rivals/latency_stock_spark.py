@@ -7,6 +7,7 @@ were in which micro-batch is read from the offsets in the query's own progress r
 
 from __future__ import annotations
 
+import json
 import time
 
 import stock
@@ -45,8 +46,9 @@ def main() -> None:
     latencies: list[float] = []
     warm = int(args.warmup * len(arrivals.sent))
     for report in progress:
-        start, end = int(report.sources[0].startOffset or -1), int(report.sources[0].endOffset or -1)
-        lines = range(max(start + 1, warm), end + 1)
+        # A line's offset is its number; the offset before the first is reported as null.
+        start, end = (json.loads(at) for at in (report.sources[0].startOffset, report.sources[0].endOffset))
+        lines = range(max(0 if start is None else start + 1, warm), end + 1)
         latencies.extend(visible[report.batchId] - arrivals.sent[line] for line in lines)
     emit(
         "spark structured streaming latency",

@@ -22,6 +22,7 @@ from flintstream.errors import CommitError, FencedError, IncompatibleStateError,
 from flintstream.graph.nodes import SinkNode, SourceNode
 from flintstream.model.connect import Committer, Split, SplitSource
 from flintstream.planner.plan import Plan
+from flintstream.planner.time_domains import uses_processing_time
 from flintstream.state.changelog import checksum
 from flintstream.state.storage import Storage
 
@@ -73,6 +74,11 @@ class Coordinator:
     def needs_ticks(self) -> bool:
         """Whether epochs must run without input: processing time or idleness may have something to do."""
         return self.lanes.has_idleness or bool(self._pending_timers)
+
+    @property
+    def wants_ticks(self) -> bool:
+        """Whether the job may come to need epochs without input: it uses idleness or processing time."""
+        return self.lanes.has_idleness or uses_processing_time(self.plan)
 
     @property
     def epoch(self) -> int:

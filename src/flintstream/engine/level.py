@@ -162,7 +162,8 @@ class LevelTask:
             place.ctx.attempt = attempt
             if isinstance(place.operator, SinkOperator):
                 uid = place.planned.uid
-                place.operator.begin(WriterContext(epoch.job, uid, epoch.epoch, self.partition, token))
+                parallelism = place.planned.parallelism
+                place.operator.begin(WriterContext(epoch.job, uid, epoch.epoch, self.partition, token, parallelism))
         for router in self._routers():
             router.sent = {}
         return TaskReport(self.level, self.partition, attempt, token)

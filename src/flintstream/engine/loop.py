@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from flintstream.engine.coordinator import Coordinator
-from flintstream.engine.epoch import EpochContext, TaskReport
+from flintstream.engine.epoch import EpochContext, ReadRange, TaskReport
 from flintstream.engine.manifest import Manifest
 from flintstream.engine.options import JobOptions
 from flintstream.engine.pacing import Pacer
@@ -41,6 +41,10 @@ class EpochLoop:
         target = options.interval_ms if options.interval_ms else 1000
         self._pacer = Pacer(coordinator.plan, coordinator.splits(), options.max_records, target)
 
+    def use(self, run: RunEpoch) -> None:
+        """Execute epochs in another way from now on."""
+        self._run = run
+
     def stop(self) -> None:
         """Ask for an end between two epochs."""
         self._stop.set()
@@ -66,16 +70,29 @@ class EpochLoop:
 
     def _step(self) -> bool:
         """Run one epoch; return False if there is nothing to do yet."""
-        coordinator = self._coordinator
-        now = int(time.time() * 1000)
-        positions = coordinator.positions()
-        ranges = self._pacer.next_ranges(positions, now)
-        ended = self._all_read(positions, ranges)
-        if not ranges and not ended and not coordinator.needs_ticks:
+        now, ranges, ended = self._plan_epoch()
+        if not ranges and not ended and not self._coordinator.needs_ticks:
             return False
-        context = coordinator.begin(now, ranges, frozenset(), ended)
-        self.run_epoch(context, {})
+        self.run_epoch(self._coordinator.begin(now, ranges, frozenset(), ended), {})
         return True
+
+    def step_with(self, spark: dict[str, Any], closing: bool) -> bool:
+        """Run one epoch on input that Spark has handed over; return whether the job's input ended with it."""
+        now, ranges, ended = self._plan_epoch()
+        final = closing and ended
+        self.run_epoch(self._coordinator.begin(now, ranges, frozenset(), final), spark)
+        return final
+
+    def close_with(self, spark: dict[str, Any]) -> None:
+        """Run the last epoch: every lane ends."""
+        lanes = self._coordinator.lanes.unfinished()
+        self.run_epoch(self._coordinator.begin(int(time.time() * 1000), (), lanes, True), spark)
+
+    def _plan_epoch(self) -> tuple[int, list[ReadRange], bool]:
+        now = int(time.time() * 1000)
+        positions = self._coordinator.positions()
+        ranges = self._pacer.next_ranges(positions, now)
+        return now, ranges, self._all_read(positions, ranges)
 
     def _all_read(self, positions: Any, ranges: Any) -> bool:
         """Whether every split has ended once these ranges are read."""

@@ -24,7 +24,8 @@ class Pacer:
     def __init__(self, plan: Plan, splits: Mapping[int, Sequence[Split]], max_records: int, target_ms: int) -> None:
         self._plan = plan
         self._splits = splits
-        self._fixed = max_records
+        # Batch mode is one epoch with everything in it.
+        self._fixed = _ENDLESS if plan.batch_mode else max_records
         self._target = max(target_ms, 1000) / 1000
         self._share = FIRST_RECORDS
         self._started: dict[int, tuple[int, dict[int, int]]] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flintstream.model.connect import Sink, Source
-from flintstream.model.functions import Function
+from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.watermarks import WatermarkStrategy
 from flintstream.ops.aggregates import Aggregate
@@ -75,6 +75,10 @@ class NativeStep:
     arguments: tuple[Any, ...]
     named: tuple[tuple[str, Any], ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Expressions live in the driver's JVM; the workers, who get the plan, never need them.
+        return NativeStep, (self.verb, ())
+
 
 @dataclass(frozen=True, slots=True)
 class TimestampsNode(Node):
@@ -108,8 +112,8 @@ class WindowNode(Node):
     evictor: Any = None
     allowed_lateness_ms: int = 0
     late_tag: str | None = None
-    reduce: Function | None = None
-    aggregate: Function | None = None
+    reduce: ReduceFunction | None = None
+    aggregate: AggregateFunction | None = None
     apply: Function | None = None
     offset: int = 0
 

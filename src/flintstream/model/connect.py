@@ -59,6 +59,7 @@ class WriterContext:
     epoch: int
     subtask: int
     attempt: str
+    parallelism: int = 1
 
 
 class SinkWriter(ABC):

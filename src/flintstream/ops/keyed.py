@@ -28,6 +28,10 @@ from flintstream.state.table import Table
 from flintstream.state.timers import TimerTable
 
 
+PIECE = 1 << 14
+"""Records per stretch of the record path."""
+
+
 class KeyedTimerService(TimerService):
     """Timers of the current key; `namespace` is the window being processed, or None."""
 
@@ -153,6 +157,10 @@ class KeyedProcessOperator(TimedOperator):
         self.function.close()
 
     def process_run(self, run: Run, out: Output) -> None:
+        for piece in run.pieces(PIECE):
+            self._process_piece(piece, out)
+
+    def _process_piece(self, run: Run, out: Output) -> None:
         emissions = Emissions()
         self.timers.watermark, self.timers.now = run.start, run.now
         if run.inputs is None:

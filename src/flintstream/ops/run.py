@@ -7,6 +7,7 @@ gives every output the stamp of the record or the advance that caused it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,30 @@ class Run:
     def end(self) -> int:
         """The operator's watermark after the run."""
         return int(self.watermarks[-1]) if len(self.watermarks) else self.start
+
+
+    def pieces(self, size: int) -> Iterator[Run]:
+        """Yield the run in stretches of at most `size` records: Python rows of one stretch fit into the CPU's caches."""
+        count = len(self.batch)
+        if count <= size:
+            yield self
+            return
+        start, passed = self.start, 0
+        for begin in range(0, count, size):
+            stop = min(begin + size, count)
+            until = len(self.watermarks) if stop == count else int(np.searchsorted(self.insertion, stop, "right"))
+            steps = slice(passed, until)
+            piece = Run(
+                self.batch.slice(begin, stop),
+                self.watermarks[steps],
+                self.insertion[steps] - begin,
+                [column[steps] for column in self.stamp],
+                start,
+                self.now,
+                None if self.inputs is None else self.inputs[begin:stop],
+            )
+            yield piece
+            start, passed = piece.end, until
 
 
 def watermarks_before(start: int, watermarks: I64, insertion: I64, count: int) -> I64:

@@ -1,4 +1,307 @@
-"""Placeholder by the lead until the owner's file lands (overwrite it)."""
+"""Windows on a keyed stream: put records into windows, ask the trigger, give results, clean up.
+
+The operator knows neither which windows there are nor when they fire nor what they hold: assigner, trigger and contents
+say so. It owns what lies between: lateness, timers, state by `(key, window)`, merging. Invariant: when the last window
+of a key is gone, nothing of it is left, neither state nor timers.
+
+Flink: runtime.operators.windowing.WindowOperator. Differs from Flink: a record that is late in all its windows is
+counted even if it also goes to the side output; a window whose result is None gives no result but is purged and cleaned
+up all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flintstream.errors import DefinitionError, InvalidArgumentError, JobError, TypeMismatchError, describe
+from flintstream.model.context import TimeDomain
+from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
+from flintstream.model.functions_window import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from flintstream.model.tags import OutputTag
+from flintstream.model.time import MAX_TIMESTAMP
+from flintstream.model.triggers import Trigger, TriggerResult
+from flintstream.model.window_assigner import MergingWindowAssigner, WindowAssigner
+from flintstream.ops.batch import FIRST, NO_TIMESTAMP
+from flintstream.ops.context import OperatorRuntimeContext
 from flintstream.ops.keyed import TimedOperator
+from flintstream.ops.operator import OperatorContext, Output
+from flintstream.ops.run import Emissions, Run, Span
+from flintstream.ops.tagging import emit_tagged
+from flintstream.ops.window_contents import Contents, aggregated, collected, merge_into, reduced
+from flintstream.ops.window_context import AssignerContext, ProcessContext, TriggerContext
+from flintstream.ops.window_merge import MergingWindows
+from flintstream.state.map_table import MapTable
+from flintstream.state.table import Table
+
+WindowCall = Callable[[Any, Any, list[Any]], Iterable[Any] | None]
+"""A user's window function as called with (key, window, elements)."""
+
+
 class WindowOperator(TimedOperator):
-    pass
+    """Any assigner with any trigger.
+
+    `reduce` or `aggregate` make the contents one value; without them a window keeps its records. `apply` turns what a
+    window shows into results; without it, that is the result.
+    """
+
+    def __init__(
+        self,
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any] | None = None,
+        allowed_lateness_ms: int = 0,
+        late_tag: str | None = None,
+        reduce: ReduceFunction | None = None,
+        aggregate: AggregateFunction | None = None,
+        apply: Function | None = None,
+    ) -> None:
+        self._assigner = assigner
+        self._trigger: Trigger[Any, Any] = trigger or assigner.get_default_trigger()
+        self._lateness = allowed_lateness_ms
+        self._late_tag = None if late_tag is None else OutputTag(late_tag)
+        self._functions = [function for function in (reduce, aggregate, apply) if function is not None]
+        self._reduce, self._aggregate, self._apply = reduce, aggregate, apply
+        self._event_time = assigner.is_event_time()
+        self._check()
+
+    def _check(self) -> None:
+        if not self._functions or (self._reduce is not None and self._aggregate is not None):
+            what = f"a window over {self._assigner} has {len(self._functions)} functions"
+            remedy = "give it one of reduce, aggregate and apply, or reduce or aggregate together with apply"
+            raise DefinitionError(describe(what, remedy=remedy))
+        if self._lateness < 0:
+            what = f"a window over {self._assigner} allows a lateness of {self._lateness} ms"
+            raise InvalidArgumentError(describe(what, remedy="give 0 or more"))
+        if isinstance(self._assigner, MergingWindowAssigner) and not self._trigger.can_merge():
+            what = f"{type(self._trigger).__name__} cannot merge, but windows of {type(self._assigner).__name__} do"
+            raise DefinitionError(describe(what, remedy="use a trigger whose can_merge() is true"))
+
+    def open(self, ctx: OperatorContext) -> None:
+        super().open(ctx)
+        runtime = OperatorRuntimeContext(ctx, keyed=True)
+        for function in self._functions:
+            function.open(runtime)
+        assigner, merging = self._assigner, isinstance(self._assigner, MergingWindowAssigner)
+        self._contents = self._contents_of_window()
+        self._table = ctx.backend.table(f"{ctx.uid}/#window-contents", lambda: Table("window-contents", parts=2))
+        self._assigner_ctx = AssignerContext(self.timers, runtime)
+        self._trigger_ctx = TriggerContext(ctx, self.timers)
+        self._process_ctx = ProcessContext(ctx, self.timers, runtime, merging)
+        self._call = None if self._apply is None else window_call(self._apply, self._process_ctx)
+        self._clear: Callable[[Any], None] | None = None
+        if isinstance(self._apply, ProcessWindowFunction | ProcessAllWindowFunction):
+            self._clear = self._apply.clear
+        self._merging: MergingWindows | None = None
+        if isinstance(assigner, MergingWindowAssigner):
+            table = ctx.backend.table(f"{ctx.uid}/#merging-windows", lambda: MapTable("merging-windows"))
+            self._merging = MergingWindows(assigner, table, self._on_merge)
+
+    def _contents_of_window(self) -> Contents:
+        return contents_of(self._reduce, self._aggregate)
+
+    def close(self) -> None:
+        for function in self._functions:
+            function.close()
+
+    def process_run(self, run: Run, out: Output) -> None:
+        emissions = Emissions()
+        self.timers.watermark, self.timers.now = run.start, run.now
+        self._take_all(run, emissions)
+        self.fire_until(run.end, run, emissions)
+        self._finish_run()
+        if emissions.rows:
+            emit_tagged(emissions.batch(run), out)
+
+    def _take_all(self, run: Run, emissions: Emissions) -> None:
+        batch, backend, timers = run.batch, self.backend, self.timers
+        assert batch.keys is not None and batch.watermarks is not None
+        columns = zip(
+            batch.keys.rows(), batch.values.rows(), batch.timestamps.tolist(), batch.watermarks.tolist(), strict=True
+        )
+        for index, (key, value, timestamp, watermark) in enumerate(columns):
+            if watermark > timers.watermark:
+                self.fire_until(watermark, run, emissions)
+                timers.watermark = watermark
+            backend.key = key
+            self._take(index, key, value, timestamp, emissions)
+
+    def _finish_run(self) -> None:
+        """Called at the end of a run, when its last timer has fired."""
+
+    def _take(self, index: int, key: Any, value: Any, timestamp: int, emissions: Emissions) -> None:
+        """Put one record into its windows."""
+        merging = self._merging
+        windows = self._assigner.assign_windows(value, timestamp, self._assigner_ctx)
+        taken = False
+        for assigned in windows:
+            window = state_window = assigned
+            if merging is not None:
+                window = merging.add(key, assigned)
+            if self._is_window_late(window):
+                if merging is not None:
+                    merging.retire(key, window)
+                continue
+            if merging is not None:
+                state_window = merging.state_window(key, window)
+            taken = True
+            entry = (key, state_window)
+            self._put(entry, value, timestamp)
+            self._trigger_ctx.window = window
+            result = self._trigger.on_element(value, timestamp, window, self._trigger_ctx)
+            if result is not TriggerResult.CONTINUE:
+                start = len(emissions.rows)
+                self._obey(result, key, window, entry, emissions.rows)
+                end_record_span(emissions, start, index, window.max_timestamp())
+            self._register_cleanup(key, window)
+        if not taken and (windows or self._is_element_late(timestamp)):
+            self._take_late(index, value, timestamp, emissions)
+
+    def _put(self, entry: tuple[Any, Any], value: Any, timestamp: int) -> None:
+        """Add a record to the contents of a window."""
+        held = self._table.data[entry]
+        contents = self._contents
+        self._table.put(entry, contents.first(value) if held is None else contents.add(held, value))
+
+    def _take_late(self, index: int, value: Any, timestamp: int, emissions: Emissions) -> None:
+        """Count a record that no window took because it came too late, and send it to the side output."""
+        self.ctx.count("late")
+        if self._late_tag is not None:
+            emissions.rows.append((self._late_tag, value))
+            end_record_span(emissions, len(emissions.rows) - 1, index, timestamp)
+
+    def fire(self, key: Any, namespace: Any, time: int, domain: TimeDomain, rows: list[Any]) -> int:
+        window = state_window = namespace
+        if self._merging is not None:
+            state_window = self._merging.state_window(key, window)
+            if state_window is None:
+                return NO_TIMESTAMP  # a timer that a trigger left behind when its window merged or went away
+        self._trigger_ctx.window = window
+        is_event = domain is TimeDomain.EVENT_TIME
+        react = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
+        result = react(time, window, self._trigger_ctx)
+        entry = (key, state_window)
+        self._obey(result, key, window, entry, rows)
+        if is_event == self._event_time and time == self._cleanup_time(window):
+            self._clear_all(key, window, entry)
+        return window.max_timestamp()
+
+    def _obey(self, result: TriggerResult, key: Any, window: Any, entry: tuple[Any, Any], rows: list[Any]) -> None:
+        """Do what the trigger says."""
+        if result.is_fire():
+            self._show(key, window, entry, rows)
+        if result.is_purge():
+            self._forget(entry)
+
+    def _show(self, key: Any, window: Any, entry: tuple[Any, Any], rows: list[Any]) -> None:
+        """Append the results of a window to `rows`; a window that holds nothing has none."""
+        held = self._table.data[entry]
+        if held is not None:
+            self._emit(key, window, self._contents.result(held), rows)
+
+    def _emit(self, key: Any, window: Any, elements: list[Any] | None, rows: list[Any]) -> None:
+        if elements is None:
+            return
+        results = elements if self._call is None else self._call(key, window, elements)
+        if results is not None:
+            rows.extend(results)
+
+    def _forget(self, entry: tuple[Any, Any]) -> None:
+        if self._table.data[entry] is not None:
+            self._table.delete(entry)
+
+    def _clear_all(self, key: Any, window: Any, entry: tuple[Any, Any]) -> None:
+        """Remove all traces of a window."""
+        self._forget(entry)
+        self._trigger_ctx.window = window
+        self._trigger.clear(window, self._trigger_ctx)
+        if self._clear is not None:
+            self._process_ctx.at(window)
+            self._clear(self._process_ctx)
+        if self._merging is not None:
+            self._merging.retire(key, window)
+
+    def _on_merge(self, result: Any, merged: list[Any], target: Any, sources: list[Any]) -> None:
+        """Carry timers, the trigger's state and contents over to the window that others became."""
+        limit = self.timers.watermark if self._event_time else self.timers.now
+        if self._cleanup_time(result) <= limit:
+            what = f"windows merged into {result}, which is over"
+            where = f"operator {self.ctx.name!r}, whose time is {limit}"
+            raise JobError(describe(what, where, "let merge_windows return a window that covers its parts"))
+        key, ctx = self.backend.key, self._trigger_ctx
+        ctx.window, ctx.merged = result, merged
+        self._trigger.on_merge(result, ctx)
+        for window in merged:
+            ctx.window = window
+            self._trigger.clear(window, ctx)
+            self._unregister_cleanup(key, window)
+        merge_into(self._table, key, target, sources, self._contents.merge)
+
+    def _cleanup_time(self, window: Any) -> int:
+        """Return when a window goes away; MAX_TIMESTAMP: never, unless event time ends."""
+        lateness = self._lateness if self._event_time else 0
+        return min(window.max_timestamp() + lateness, MAX_TIMESTAMP)
+
+    def _register_cleanup(self, key: Any, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time != MAX_TIMESTAMP:
+            (self.timers.event if self._event_time else self.timers.processing).register(key, window, time)
+
+    def _unregister_cleanup(self, key: Any, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time != MAX_TIMESTAMP:
+            (self.timers.event if self._event_time else self.timers.processing).unregister(key, window, time)
+
+    def _is_window_late(self, window: Any) -> bool:
+        return self._event_time and self._cleanup_time(window) <= self.timers.watermark
+
+    def _is_element_late(self, timestamp: int) -> bool:
+        return self._event_time and timestamp + self._lateness <= self.timers.watermark
+
+
+def contents_of(reduce: ReduceFunction | None, aggregate: AggregateFunction | None) -> Contents:
+    """Return what a window with these functions holds."""
+    if reduce is not None:
+        return reduced(reduce)
+    return collected() if aggregate is None else aggregated(aggregate)
+
+
+def window_call(function: Function, ctx: ProcessContext) -> WindowCall:
+    """Return a window function of any of the four kinds as one callable."""
+    if isinstance(function, WindowFunction):
+        return function.apply
+    if isinstance(function, AllWindowFunction):
+        apply_to_all = function.apply
+        return lambda key, window, elements: apply_to_all(window, elements)
+    if isinstance(function, ProcessWindowFunction):
+        process = function.process
+
+        def call(key: Any, window: Any, elements: list[Any]) -> Iterable[Any] | None:
+            ctx.at(window)
+            return process(key, ctx, elements)
+
+        return call
+    if isinstance(function, ProcessAllWindowFunction):
+        process_all = function.process
+
+        def call_all(key: Any, window: Any, elements: list[Any]) -> Iterable[Any] | None:
+            ctx.at(window)
+            return process_all(ctx, elements)
+
+        return call_all
+    what = f"{function!r} is no window function"
+    remedy = "pass a WindowFunction, an AllWindowFunction, a ProcessWindowFunction or a ProcessAllWindowFunction"
+    raise TypeMismatchError(describe(what, remedy=remedy))
+
+
+def end_record_span(emissions: Emissions, start: int, index: int, timestamp: int) -> None:
+    """Note that record `index` caused the rows from `start` on; it may fire several windows, one after another."""
+    stop = len(emissions.rows)
+    if stop > start:
+        spans = emissions.spans
+        number = spans[-1].time + 1 if spans and spans[-1].record == index else FIRST
+        spans.append(Span(start, stop, index, -1, number, 0, timestamp))

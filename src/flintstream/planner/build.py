@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TypeVar
 
 from flintstream.errors import UnsupportedError, describe
@@ -13,31 +14,43 @@ from flintstream.ops.sink import SinkOperator
 from flintstream.ops.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator, ProjectOperator
 from flintstream.ops.timestamps import TimestampsOperator
 from flintstream.ops.window import WindowOperator
+from flintstream.ops.window_aligned import AlignedWindowOperator, is_aligned
 from flintstream.ops.window_columns import ColumnWindowOperator
+from flintstream.ops.window_evict import EvictingWindowOperator
 from flintstream.planner.plan import PlannedOperator
 
 F = TypeVar("F")
 
 
-def build_operator(planned: PlannedOperator) -> Operator:
-    """Return a new operator for its place in the plan."""
+def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operator:
+    """Return a new operator for its place in the plan. In batch mode event time stands still until the end."""
     node = planned.node
     if isinstance(node, FunctionNode):
         return _build_function(node)
     if isinstance(node, TimestampsNode):
         assert node.strategy is not None
-        return TimestampsOperator(node.strategy)
+        return TimestampsOperator(replace(node.strategy, kind="none") if batch_mode else node.strategy)
     if isinstance(node, SinkNode):
         assert node.sink is not None
         return SinkOperator(node.sink)
     if isinstance(node, WindowNode):
-        return WindowOperator(node.assigner, node.trigger, node.allowed_lateness_ms, node.late_tag, node.reduce, node.aggregate, node.apply)
+        return _build_window(node)
     if isinstance(node, AggregateNode):
         assert node.key is not None
         return ColumnWindowOperator(node.assigner, node.key, node.aggregates, node.allowed_lateness_ms, node.late_tag)
     if isinstance(node, ProjectNode):
         return ProjectOperator(node.positions)
     raise UnsupportedError(describe(f"nothing runs a {type(node).__name__}", node.location))
+
+
+def _build_window(node: WindowNode) -> Operator:
+    late = (node.allowed_lateness_ms, node.late_tag)
+    functions = (fresh(node.reduce), fresh(node.aggregate), fresh(node.apply))
+    if node.evictor is not None:
+        return EvictingWindowOperator(node.assigner, node.trigger, node.evictor, *late, *functions)
+    if is_aligned(node.assigner, node.trigger):
+        return AlignedWindowOperator(node.assigner, *late, *functions)
+    return WindowOperator(node.assigner, node.trigger, *late, *functions)
 
 
 def fresh(function: F) -> F:

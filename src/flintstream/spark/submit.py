@@ -17,6 +17,7 @@ from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import SplitSource
 from flintstream.planner.plan import Plan
 from flintstream.spark.epochs import SparkRunner
+from flintstream.spark.query import QueryLoop
 from flintstream.spark.session import check_session, configure, create_session, runtime_settings
 from flintstream.state.storage import LocalStorage
 
@@ -29,11 +30,16 @@ def submit(plan: Plan, options: JobOptions, background: bool = True, listener: L
     coordinator = Coordinator(plan, storage, options.retained)
     runner = SparkRunner(session, plan, storage)
     loop = EpochLoop(coordinator, options, runner.run_ranges, listener)
+    run = loop.run
+    if reads_frames(plan):
+        query = QueryLoop(session, plan, options, coordinator, runner, loop, folder)
+        loop.use(query.run_epoch_tasks)
+        run = query.run
 
     def body() -> bool:
         try:
             coordinator.recover()
-            return loop.run()
+            return run()
         finally:
             runner.close()
             if options.checkpoint_dir is None:

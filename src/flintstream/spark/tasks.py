@@ -110,12 +110,13 @@ class RangeFunction(LevelFunction):
 class FrameFunction(LevelFunction):
     """Level 0 of a job that reads DataFrames: rows are records with their source and place."""
 
-    chunks: Callable[[Iterable[pa.RecordBatch]], Iterator[SourceChunk]]
+    chunks: Callable[[Iterable[pa.RecordBatch], list[int]], Iterator[SourceChunk]]
 
     def rows(
         self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[Envelope]:
-        yield from run_source_task(plan, self.epoch, partition, attempt, self.chunks(batches), [])
+        slots: list[int] = []
+        yield from run_source_task(plan, self.epoch, partition, attempt, self.chunks(batches, slots), slots)
 
 
 @dataclass(frozen=True)

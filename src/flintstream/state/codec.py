@@ -6,7 +6,8 @@ Whatever has no column form falls back to pickle, value by value. One file, beca
 changelogs and collections must all agree on it.
 
 A kind is JSON-able: "int", "float", "str", "bytes", "bool", "none", "datetime", "date", "time", "pickle", or a list
-["tuple", kinds], ["row", names|None, kinds], ["dict", names, kinds], ["list", kind], ["class", ref, names, kinds].
+["tuple", kinds], ["row", names|None, kinds], ["dict", names, kinds], ["list", kind], ["class", ref, names, kinds], and
+["window", kinds], ["count_window", kinds], ["global_window", kinds] for windows, which name a window's state.
 A `None` among values is an Arrow null and needs no kind of its own.
 """
 
@@ -19,7 +20,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import cloudpickle
@@ -27,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from flintstream.model.row import Row
+from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow
 from flintstream.state.classes import class_of, reference_to
 
 Kind = Any
@@ -43,6 +45,17 @@ _SCALARS: dict[type, tuple[str, pa.DataType]] = {
     datetime.time: ("time", pa.time64("us")),
 }
 _ARROW: dict[str, pa.DataType] = {name: dtype for name, dtype in _SCALARS.values()}
+_WINDOWS: dict[type, tuple[str, tuple[str, ...], Callable[..., Any]]] = {
+    TimeWindow: ("window", ("start", "end"), attrgetter("start", "end")),
+    CountWindow: ("count_window", ("id",), lambda window: (window.id,)),
+    # A column of its own, since a struct of nothing cannot be written as Parquet.
+    GlobalWindow: ("global_window", ("all",), lambda window: (True,)),
+}
+_WINDOW_BUILDERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+    "window": lambda row: TimeWindow(*row),
+    "count_window": lambda row: CountWindow(*row),
+    "global_window": lambda row: GlobalWindow.get(),
+}
 KIND_METADATA = b"flintstream.kind"
 
 
@@ -72,6 +85,8 @@ def _encode_uniform(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind] 
         return _encode_lists(values)
     if only is Row:
         return _encode_rows(values)
+    if only in _WINDOWS:
+        return _encode_windows(only, values)
     if is_dataclass(only):
         return _encode_dataclasses(only, values)
     return None
@@ -172,6 +187,13 @@ def _encode_dataclasses(only: type, values: Sequence[Any]) -> tuple[pa.Array, Ki
     return array, ["class", reference_to(only), names, kinds]
 
 
+def _encode_windows(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind]:
+    tag, names, parts = _WINDOWS[only]
+    rows = _column_by(values, parts)
+    array, kinds = _struct(rows, names, lambda i: _column_by(rows, itemgetter(i)))
+    return array, [tag, kinds]
+
+
 def _encode_pickled(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if v is None else cloudpickle.dumps(v, 5) for v in values], pa.large_binary())
 
@@ -211,22 +233,14 @@ def _builder(kind: Kind) -> Callable[[tuple[Any, ...]], Any] | None:
         names = kind[1]
         return lambda row: dict(zip(names, row, strict=True))
     if tag == "row":
-        return _row_builder(kind[1])
+        return Row.builder(kind[1])
     if tag == "class":
         cls = class_of(kind[1])
         return lambda row: cls(*row)
+    if tag in _WINDOW_BUILDERS:
+        return _WINDOW_BUILDERS[tag]
     msg = f"unknown kind {kind!r}"
     raise AssertionError(msg)
-
-
-def _row_builder(names: list[str] | None) -> Callable[[tuple[Any, ...]], Row]:
-    def build(row: tuple[Any, ...]) -> Row:
-        result = Row(*row)
-        if names is not None:
-            result.set_field_names(names)
-        return result
-
-    return build
 
 
 def _decode_lists(array: pa.Array, kind: Kind) -> list[Any]:

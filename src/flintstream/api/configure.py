@@ -1,0 +1,102 @@
+"""Reads a `Configuration` into the job's settings: one table of the keys that mean something here.
+
+Keys that begin with `spark.` are Spark's and go to the session that is started. Any other key is warned about once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flintstream.api.no_effect import warn_no_effect
+from flintstream.api.settings import MOST_KEY_GROUPS, JobSettings, check_count, check_duration, check_runtime
+from flintstream.errors import InvalidArgumentError, describe
+from flintstream.graph.location import users_line
+from flintstream.model.config import Configuration, RuntimeExecutionMode
+
+Setter = Callable[[JobSettings, str, str], None]
+
+
+def apply_configuration(settings: JobSettings, configuration: Configuration) -> None:
+    """Take over every key of a configuration.
+
+    Raises:
+        InvalidArgumentError: a value is not what its key needs.
+    """
+    for key, value in configuration.to_dict().items():
+        setter = KEYS.get(key)
+        if setter is not None:
+            setter(settings, key, value)
+        elif key.startswith("spark."):
+            settings.spark[key] = value
+        else:
+            warn_no_effect(f"configuration key {key!r}", "Flintstream does not know it; docs/support.md has the list")
+
+
+def _integer(attribute: str, least: int = 1, most: int | None = None) -> Setter:
+    def set_integer(settings: JobSettings, key: str, value: str) -> None:
+        try:
+            number: int | str = int(value)
+        except ValueError:
+            number = value
+        setattr(settings, attribute, check_count(key, number, least, most))
+
+    return set_integer
+
+
+def _duration(attribute: str) -> Setter:
+    def set_duration(settings: JobSettings, key: str, value: str) -> None:
+        setattr(settings, attribute, check_duration(key, int(value) if value.isdigit() else value))
+
+    return set_duration
+
+
+def _boolean(attribute: str) -> Setter:
+    def set_boolean(settings: JobSettings, key: str, value: str) -> None:
+        if value.lower() not in ("true", "false"):
+            raise _refused(key, value, "true or false")
+        setattr(settings, attribute, value.lower() == "true")
+
+    return set_boolean
+
+
+def _text(attribute: str) -> Setter:
+    def set_text(settings: JobSettings, key: str, value: str) -> None:
+        setattr(settings, attribute, value)
+
+    return set_text
+
+
+def _mode(settings: JobSettings, key: str, value: str) -> None:
+    names = [mode.name for mode in RuntimeExecutionMode]
+    if value.upper() not in names:
+        raise _refused(key, value, " or ".join(names))
+    settings.mode = RuntimeExecutionMode[value.upper()]
+
+
+def _runtime(settings: JobSettings, key: str, value: str) -> None:
+    settings.runtime = check_runtime(value)
+
+
+def _refused(key: str, value: str, wanted: str) -> InvalidArgumentError:
+    line = users_line()
+    return InvalidArgumentError(describe(f"{key} is {value!r}", line, f"set it to {wanted}"), location=line)
+
+
+KEYS: dict[str, Setter] = {
+    "execution.runtime-mode": _mode,
+    "parallelism.default": _integer("parallelism"),
+    "pipeline.name": _text("name"),
+    "pipeline.max-parallelism": _integer("max_parallelism", most=MOST_KEY_GROUPS),
+    "execution.checkpointing.interval": _duration("interval_ms"),
+    "execution.checkpointing.min-pause": _duration("min_pause_ms"),
+    "execution.checkpointing.dir": _text("checkpoint_dir"),
+    "state.checkpoints.dir": _text("checkpoint_dir"),
+    "execution.checkpointing.num-retained": _integer("retained"),
+    "state.checkpoints.num-retained": _integer("retained"),
+    "execution.checkpointing.tolerable-failed-checkpoints": _integer("tolerable_failures", least=0),
+    "flintstream.runtime": _runtime,
+    "flintstream.deterministic-order": _boolean("deterministic"),
+    "flintstream.epoch.max-records": _integer("max_records", least=0),
+    "flintstream.state.entries-in-memory": _integer("state_entries_in_memory"),
+    "flintstream.progress": _boolean("progress"),
+}

@@ -1,0 +1,110 @@
+"""All that can be set on a job, as one record: the environment and its config objects write it, execution reads it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from flintstream.engine.options import JobOptions
+from flintstream.errors import InvalidArgumentError, describe
+from flintstream.graph.location import users_line
+from flintstream.model.config import RuntimeExecutionMode
+from flintstream.model.time import DurationLike, to_millis
+from flintstream.planner.compile import Settings
+
+DEFAULT_NAME = "Flintstream Job"
+RUNTIMES = ("spark", "local")
+_DEFAULTS = JobOptions()
+MOST_KEY_GROUPS = 32768
+
+
+@dataclass
+class JobSettings:
+    """Settings of the jobs of one environment; None means that nobody said anything."""
+
+    runtime: str = "spark"
+    session: Any = None
+    name: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int = 128
+    mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
+    deterministic: bool = False
+    needs_uids: bool = False
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+    interval_ms: int | None = None
+    min_pause_ms: int = 0
+    checkpoint_dir: str | None = None
+    tolerable_failures: int = _DEFAULTS.tolerable_failures
+    retained: int = _DEFAULTS.retained
+    max_records: int = 0
+    state_entries_in_memory: int = _DEFAULTS.state_entries_in_memory
+    progress: bool = False
+    spark: dict[str, str] = field(default_factory=dict[str, str])
+
+    def default_parallelism(self) -> int:
+        """Return the parallelism of operators that name none: what was set, else the cores there are."""
+        if self.parallelism is not None:
+            return self.parallelism
+        if self.session is not None:
+            cores = int(self.session.sparkContext.defaultParallelism)
+        else:
+            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(cores, self.max_parallelism)
+
+    def for_planner(self, job_name: str | None, batch_mode: bool) -> Settings:
+        """Return what the planner must know."""
+        return Settings(
+            name=job_name or self.name or DEFAULT_NAME,
+            parallelism=self.default_parallelism(),
+            max_parallelism=self.max_parallelism,
+            batch_mode=batch_mode,
+            deterministic=self.deterministic,
+            parameters=tuple(self.parameters.items()),
+        )
+
+    def for_runtime(self) -> JobOptions:
+        """Return what the runtime must know."""
+        if self.session is not None and self.spark:
+            names = ", ".join(self.spark)
+            remedy = "set them on the session, or give no session"
+            raise InvalidArgumentError(describe(f"{names} cannot be set on a session that runs", None, remedy))
+        return JobOptions(
+            checkpoint_dir=self.checkpoint_dir,
+            interval_ms=max(self.interval_ms or 0, self.min_pause_ms),
+            max_records=self.max_records,
+            retained=self.retained,
+            state_entries_in_memory=self.state_entries_in_memory,
+            tolerable_failures=self.tolerable_failures,
+            session=self.session,
+            progress=self.progress,
+            spark_settings=tuple(self.spark.items()),
+        )
+
+
+def check_count(what: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Return a whole number from `least` to `most`, or refuse it with the user's line."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        limit = f"{least} or more" if most is None else f"from {least} to {most}"
+        line = users_line()
+        raise InvalidArgumentError(
+            describe(f"{what} is {value!r}", line, f"give a whole number {limit}"), location=line
+        )
+    return value
+
+
+def check_duration(what: str, value: DurationLike) -> int:
+    """Return a duration in ms, 0 or more, or refuse it with the user's line."""
+    millis = to_millis(value)
+    if millis < 0:
+        line = users_line()
+        raise InvalidArgumentError(describe(f"{what} is {value!r}", line, "give 0 or more"), location=line)
+    return millis
+
+
+def check_runtime(runtime: str) -> str:
+    """Return the name of a runtime, or refuse it."""
+    if runtime not in RUNTIMES:
+        what, remedy = f"there is no runtime {runtime!r}", f"use {' or '.join(map(repr, RUNTIMES))}"
+        raise InvalidArgumentError(describe(what, users_line(), remedy), location=users_line())
+    return runtime

@@ -1,0 +1,189 @@
+"""State of one window of one key: the same primitives as keyed state, under `(key, window)` instead of the key alone.
+
+Tables have the window as a column of their own, so a savepoint shows it and key groups depend on the key only.
+
+Flink: PerWindowStateStore, MergingWindowStateStore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import pyarrow as pa
+
+from flintstream.errors import DefinitionError, UnsupportedError, describe
+from flintstream.model.context import KeyedStateStore
+from flintstream.model.functions import entry_point
+from flintstream.model.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    State,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from flintstream.ops.operator import OperatorContext
+from flintstream.ops.window_contents import collected, merge_into
+from flintstream.state.backend import KeyedBackend
+from flintstream.state.map_table import MapTable
+from flintstream.state.table import GONE, Table, write_rows
+from flintstream.state.views import (
+    KeyedAggregatingState,
+    KeyedListState,
+    KeyedMapState,
+    KeyedReducingState,
+    KeyedValueState,
+)
+
+
+class WindowMapTable(MapTable):
+    """Rows `(key, window, map key) -> value`, held as `(key, window) -> {map key: value}`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.parts = 3
+
+    def delta(self, max_parallelism: int) -> pa.RecordBatch | None:
+        if not self.dirty:
+            return None
+        touched = list(self.dirty)
+        empty: dict[Any, Any] = {}
+        values = [(self.data.get(scope) or empty).get(inner, GONE) for scope, inner in touched]
+        return write_rows(self, [(*scope, inner) for scope, inner in touched], values, max_parallelism)
+
+    def snapshot(self, max_parallelism: int) -> pa.RecordBatch | None:
+        rows = [((*scope, inner), value) for scope, held in self.data.items() for inner, value in held.items()]
+        if not rows:
+            return None
+        return write_rows(self, [entry for entry, _ in rows], [value for _, value in rows], max_parallelism)
+
+    def load(self, entries: Iterable[Any], values: Iterable[Any]) -> None:
+        super().load([((key, window), inner) for key, window, inner in entries], values)
+
+    def unload(self, entry: Any) -> None:
+        key, window, inner = entry
+        super().unload(((key, window), inner))
+
+
+class _Scope:
+    """What a view takes for the current key: the key together with the window that is being processed."""
+
+    __slots__ = ("_backend", "window")
+
+    def __init__(self, backend: KeyedBackend) -> None:
+        self._backend = backend
+        self.window: Any = None
+
+    @property
+    def key(self) -> tuple[Any, Any]:
+        return self._backend.key, self.window
+
+
+class WindowStateStore(KeyedStateStore):
+    """Hands out state of the current key and of `window`; `prefix` keeps triggers and functions apart."""
+
+    def __init__(self, ctx: OperatorContext, prefix: str) -> None:
+        self._ctx = ctx
+        self._prefix = prefix
+        self._scope = _Scope(ctx.backend)
+        self._views: dict[str, tuple[StateDescriptor, State]] = {}
+
+    @property
+    def window(self) -> Any:
+        """The window whose state is handed out."""
+        return self._scope.window
+
+    @window.setter
+    def window(self, window: Any) -> None:
+        self._scope.window = window
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> KeyedValueState:
+        return self._view(state_descriptor, KeyedValueState)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> KeyedListState:
+        return self._view(state_descriptor, KeyedListState)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> KeyedMapState:
+        return self._view(state_descriptor, KeyedMapState)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> KeyedReducingState:
+        function = state_descriptor.get_reduce_function()
+        return self._view(state_descriptor, lambda scope, table: KeyedReducingState(scope, table, function))
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> KeyedAggregatingState:
+        function = state_descriptor.get_agg_function()
+        return self._view(state_descriptor, lambda scope, table: KeyedAggregatingState(scope, table, function))
+
+    def get_any_state(self, state_descriptor: StateDescriptor) -> State:
+        """Return the state that a descriptor of any kind asks for."""
+        if isinstance(state_descriptor, ReducingStateDescriptor):
+            return self.get_reducing_state(state_descriptor)
+        if isinstance(state_descriptor, ValueStateDescriptor):
+            return self.get_state(state_descriptor)
+        if isinstance(state_descriptor, AggregatingStateDescriptor):
+            return self.get_aggregating_state(state_descriptor)
+        if isinstance(state_descriptor, ListStateDescriptor):
+            return self.get_list_state(state_descriptor)
+        if isinstance(state_descriptor, MapStateDescriptor):
+            return self.get_map_state(state_descriptor)
+        what = f"{state_descriptor!r} describes no state of a window"
+        raise DefinitionError(describe(what, f"operator {self._ctx.name!r}", "use one of the five state descriptors"))
+
+    def merge(self, state_descriptor: StateDescriptor, target: Any, sources: Iterable[Any]) -> None:
+        """Merge the named state of the windows `sources` into that of `target`."""
+        if isinstance(state_descriptor, ReducingStateDescriptor):
+            merge = entry_point(state_descriptor.get_reduce_function(), "reduce")
+        elif isinstance(state_descriptor, AggregatingStateDescriptor):
+            merge = state_descriptor.get_agg_function().merge
+        elif isinstance(state_descriptor, ListStateDescriptor):
+            merge = collected().merge
+        else:
+            what = f"state {state_descriptor.name!r} cannot be merged"
+            remedy = "use reducing, aggregating or list state in triggers of merging windows"
+            raise DefinitionError(describe(what, f"operator {self._ctx.name!r}", remedy))
+        merge_into(self._table(state_descriptor), self._ctx.backend.key, target, sources, merge)
+
+    def _view(self, descriptor: StateDescriptor, build: Callable[[Any, Any], Any]) -> Any:
+        """Return the view made for this descriptor; asked for per record, so it is made once."""
+        held = self._views.get(descriptor.name)
+        if held is None or held[0] is not descriptor:
+            # Views read nothing of a backend but its key.
+            scope = cast("KeyedBackend", self._scope)
+            held = self._views[descriptor.name] = (descriptor, build(scope, self._table(descriptor)))
+        return held[1]
+
+    def _table(self, descriptor: StateDescriptor) -> Table:
+        name = f"{self._ctx.uid}/#{self._prefix}:{descriptor.name}"
+        if isinstance(descriptor, MapStateDescriptor):
+            return self._ctx.backend.table(name, lambda: WindowMapTable(name))
+        return self._ctx.backend.table(name, lambda: Table(name, parts=2))
+
+
+class NoWindowStateStore(KeyedStateStore):
+    """Stands in where windows merge: nobody could say what the state of two windows becomes."""
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        self._ctx = ctx
+        self.window: Any = None
+
+    def _refuse(self, descriptor: StateDescriptor) -> Any:
+        what = f"state {descriptor.name!r} was asked for of a window that can merge with others"
+        remedy = "use global_state(), or windows that do not merge"
+        raise UnsupportedError(describe(what, f"operator {self._ctx.name!r}", remedy))
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:
+        return self._refuse(state_descriptor)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> Any:
+        return self._refuse(state_descriptor)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> Any:
+        return self._refuse(state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> Any:
+        return self._refuse(state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> Any:
+        return self._refuse(state_descriptor)

@@ -1,0 +1,34 @@
+"""Finds out whether a job uses processing time, so that epochs run for it even when no input comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flintstream.graph.nodes import FunctionNode, WindowNode
+from flintstream.planner.plan import Plan
+
+_TELLTALES = {"register_processing_time_timer", "current_processing_time"}
+
+
+def uses_processing_time(plan: Plan) -> bool:
+    """Whether any window or function of the plan works by the clock; functions are judged by the names they call."""
+    for op in plan.operators:
+        node = op.node
+        if isinstance(node, WindowNode) and (not node.assigner.is_event_time() or _mentions(node.trigger)):
+            return True
+        if isinstance(node, FunctionNode) and _mentions(node.function):
+            return True
+    return False
+
+
+def _mentions(thing: Any) -> bool:
+    methods = [getattr(member, "__code__", None) for kind in type(thing).__mro__ for member in vars(kind).values()]
+    return any(_names(code) & _TELLTALES for code in methods if code is not None)
+
+
+def _names(code: Any) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            names |= _names(constant)
+    return names

@@ -1,0 +1,190 @@
+"""The epoch loop of a job that reads streams of Spark's: one Structured Streaming query that hands over micro-batches.
+
+Spark's checkpoint holds source offsets and nothing else. Every batch becomes one epoch; a batch that comes again after a
+crash is recognised by what the manifest says of it, and only its sinks' commit is finished. If Spark's checkpoint and
+the manifest contradict each other the job refuses to go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from flintstream.engine.coordinator import Coordinator
+from flintstream.engine.loop import EpochLoop
+from flintstream.engine.options import JobOptions
+from flintstream.errors import CorruptStateError, describe
+from flintstream.planner.plan import Plan
+from flintstream.spark.epochs import SparkRunner
+from flintstream.spark.failures import translate
+from flintstream.spark.sources import ChunkReader, FrameReader, source_nodes
+from flintstream.spark.tasks import FrameFunction
+
+
+class StoppedError(Exception):
+    """Leaves a batch that has not begun, because someone asked the job to end."""
+
+
+class QueryLoop:
+    """Runs epochs on the micro-batches of one query, then the last one when a bounded input has been read."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        plan: Plan,
+        options: JobOptions,
+        coordinator: Coordinator,
+        runner: SparkRunner,
+        epochs: EpochLoop,
+        folder: str,
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._options = options
+        self._coordinator = coordinator
+        self._runner = runner
+        self._epochs = epochs
+        self._checkpoint = str(Path(folder) / "spark")
+        self._reader = FrameReader(session, plan, runner.reference)
+        self._frame: DataFrame | None = None
+        self._ending: frozenset[int] = frozenset()
+        self._error: BaseException | None = None
+        self._query: Any = None
+        self._done = threading.Event()
+
+    def run_epoch_tasks(self, context: Any) -> Any:
+        """Run one epoch's tasks on the frame at hand; this is the loop's way to Spark."""
+        frame = self._frame
+        assert frame is not None
+        ranges = self._reader.ranges(context, frame.sparkSession)
+        whole = frame if ranges is None else frame.unionByName(ranges)
+        chunks = ChunkReader(self._runner.reference, context, self._ending)
+        return self._runner.run_frame(whole, context, FrameFunction(self._runner.reference, context, 0, chunks))
+
+    def run(self) -> bool:
+        """Run until the end; return whether the input was read to its end."""
+        manifest = self._coordinator.manifest
+        if manifest is not None and manifest.finished:
+            return True
+        stream = self._reader.streaming()
+        if stream is None:
+            return self._run_static()
+        bounded = all(node.source is not None and node.source.is_bounded for _, node in source_nodes(self._plan))
+        if not bounded and (self._coordinator.wants_ticks or self._coordinator.splits()):
+            stream = stream.unionByName(self._reader.ticks())
+        self._start(stream, bounded)
+        ended = self._wait()
+        if ended and bounded and not self._epochs.stopping:
+            self._last_epoch()
+            return True
+        return False
+
+    def _run_static(self) -> bool:
+        """A job without streams of Spark's: static DataFrames are read to their end by the first epoch."""
+        manifest = self._coordinator.manifest
+        static = self._reader.static()
+        if static is not None and (manifest is None or not manifest.spark.get("static_read")):
+            self._frame = static
+            self._ending = frozenset(op.id for op, _ in source_nodes(self._plan))
+        while not self._epochs.stopping:
+            self._frame = self._frame or self._reader.empty()
+            if self._epochs.step_with({"static_read": True}, closing=True):
+                return True
+            self._frame, self._ending = None, frozenset()
+        return False
+
+    def _start(self, stream: DataFrame, bounded: bool) -> None:
+        writer: Any = stream.writeStream.queryName(f"flintstream {self._plan.name} {id(self)}")
+        writer = writer.option("checkpointLocation", self._checkpoint).foreachBatch(self._on_batch)
+        if bounded:
+            writer = writer.trigger(availableNow=True)
+        elif self._options.interval_ms:
+            writer = writer.trigger(processingTime=f"{self._options.interval_ms} milliseconds")
+        try:
+            self._query = writer.start()
+        except PySparkException as error:
+            raise translate(error) from None
+
+    def _wait(self) -> bool:
+        """Wait for the query; return whether it ended by itself."""
+        try:
+            while not self._query.awaitTermination(0.2):
+                if self._epochs.stopping:
+                    self._stop_between_batches()
+                    return False
+        except StreamingQueryException as error:
+            if isinstance(self._error, StoppedError):
+                return False
+            raise self._error or translate(error) from None
+        except KeyboardInterrupt:
+            self._epochs.stop()
+            self._stop_between_batches()
+            raise
+        return True
+
+    def _stop_between_batches(self) -> None:
+        """Let the epoch at hand end, then stop; stopping in the midst of one would be safe too, only wasteful."""
+        deadline = time.monotonic() + 30
+        while self._query.isActive and not self._done.is_set() and time.monotonic() < deadline:
+            status = self._query.status
+            if not status["isTriggerActive"]:
+                break
+            time.sleep(0.05)
+        self._query.stop()
+
+    def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
+        """Called by Spark for every micro-batch, in the driver."""
+        try:
+            if self._epochs.stopping:
+                raise StoppedError
+            spark = self._identify(batch_id)
+            if self._is_replay(spark):
+                assert self._coordinator.manifest is not None
+                self._coordinator.commit_sinks(self._coordinator.manifest)
+                return
+            self._frame = batch
+            if self._coordinator.manifest is None or not self._coordinator.manifest.spark.get("static_read"):
+                static = self._reader.static()
+                self._frame = batch if static is None else batch.unionByName(static)
+            self._epochs.step_with({**spark, "static_read": True}, closing=False)
+        except BaseException as error:
+            self._error = error
+            self._done.set()
+            raise
+
+    def _identify(self, batch_id: int) -> dict[str, Any]:
+        """Return what names a batch: the query, its number, and a digest of its offsets."""
+        root = Path(self._checkpoint)
+        query = json.loads((root / "metadata").read_text())["id"]
+        offsets = (root / "offsets" / str(batch_id)).read_bytes()
+        return {"query": query, "batch": batch_id, "offsets": hashlib.sha256(offsets).hexdigest()[:32]}
+
+    def _is_replay(self, spark: dict[str, Any]) -> bool:
+        """Whether a batch is the one of the newest manifest; anything that contradicts it is refused."""
+        manifest = self._coordinator.manifest
+        known = {} if manifest is None else {k: manifest.spark.get(k) for k in ("query", "batch", "offsets")}
+        if not known or known["query"] is None:
+            return False
+        if known == spark:
+            return True
+        if known["query"] == spark["query"] and known["batch"] + 1 == spark["batch"]:
+            return False
+        what = f"Spark's checkpoint (batch {spark['batch']}) and the job's manifest (batch {known['batch']}) contradict"
+        remedy = "restore the whole checkpoint directory from one copy, or start in an empty one"
+        raise CorruptStateError(describe(what, self._checkpoint, remedy))
+
+    def _last_epoch(self) -> None:
+        """One more epoch, without records, in which event time comes to its end."""
+        reader = self._reader
+        self._frame = reader.empty()
+        self._ending = frozenset()
+        spark = {} if self._coordinator.manifest is None else dict(self._coordinator.manifest.spark)
+        self._epochs.close_with(spark)
+

@@ -1,0 +1,329 @@
+"""Sources that Spark reads, brought into one DataFrame.
+
+All sources of a job are one union with the columns `(source, split, chunk, slot, payload_<source>...)`: which source a
+row is of, the split and the stretch of it that fix its place in order, and a struct with its record. Column expressions
+of the user are applied before, so that Spark's optimiser sees them. A source that is read by ranges takes part with one
+row per range (`slot`); if column expressions follow it, its records are first expanded into rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from flintstream.connectors.files_source import FileSource
+from flintstream.connectors.frames import FrameSource
+from flintstream.engine.epoch import EpochContext
+from flintstream.engine.level import SourceChunk
+from flintstream.engine.task import read_range
+from flintstream.errors import FlintstreamError, SourceError, describe
+from flintstream.graph.nodes import NativeStep, SourceNode
+from flintstream.model.connect import Split, SplitSource
+from flintstream.ops.batch import Values
+from flintstream.planner.plan import Plan, PlannedOperator
+from flintstream.spark.failures import translate
+from flintstream.spark.tasks import PlanReference
+from flintstream.state.codec import kind_of_arrow
+
+SPLIT, CHUNK = "__flintstream_split", "__flintstream_chunk"
+_HIDDEN = (SPLIT, CHUNK)
+TICKS_PER_SECOND = 5
+
+
+def source_nodes(plan: Plan) -> list[tuple[PlannedOperator, SourceNode]]:
+    """Return the plan's sources."""
+    return [(op, op.node) for op in plan.operators if isinstance(op.node, SourceNode)]
+
+
+def is_ranged(node: SourceNode) -> bool:
+    """Whether a source is read by ranges inside the tasks of level 0."""
+    return isinstance(node.source, SplitSource) and not node.native
+
+
+class FrameReader:
+    """Builds the input DataFrame of a plan's epochs."""
+
+    def __init__(self, session: SparkSession, plan: Plan, reference: PlanReference) -> None:
+        self._session = session
+        self._plan = plan
+        self._reference = reference
+        self._payloads: dict[int, DataFrame] = {}
+        for op, node in source_nodes(plan):
+            if not is_ranged(node) and not isinstance(node.source, SplitSource):
+                with located(node):
+                    self._payloads[op.id] = apply_steps(self._open(node), node.native)
+        self._types = {node: frame.schema for node, frame in self._payloads.items()}
+        for op, node in source_nodes(plan):
+            if isinstance(node.source, SplitSource) and node.native:
+                with located(node):
+                    empty = apply_steps(self._expanded(op, node, None, []), node.native)
+                self._types[op.id] = empty.schema
+
+    def _open(self, node: SourceNode) -> DataFrame:
+        """Return a source's own DataFrame with the hidden columns that fix the order."""
+        source = node.source
+        if isinstance(source, FrameSource):
+            return source.frame.withColumns({SPLIT: F.lit(0).cast("bigint"), CHUNK: F.lit("")})
+        assert isinstance(source, FileSource)
+        return open_files(self._session, source)
+
+    def streaming(self) -> DataFrame | None:
+        """Return the union of all streaming sources, or None if there is none."""
+        frames = [self._shaped(node, frame) for node, frame in self._payloads.items() if frame.isStreaming]
+        return _union(frames)
+
+    def static(self) -> DataFrame | None:
+        """Return the union of all static DataFrames, to be read once."""
+        frames = [self._shaped(node, frame) for node, frame in self._payloads.items() if not frame.isStreaming]
+        return _union(frames)
+
+    def ranges(self, context: EpochContext, session: SparkSession) -> DataFrame | None:
+        """Return the rows of the epoch's ranges: a row each, or their records where Spark has more to do with them."""
+        frames: list[DataFrame] = []
+        plain = [slot for slot, piece in enumerate(context.ranges) if is_ranged(self._node(piece.source))]
+        if plain:
+            slots = session.createDataFrame([(slot,) for slot in plain], "slot int").repartitionById(
+                len(plain), F.col("slot") % len(plain)
+            )
+            frames.append(self._row(slots, -1, slot=F.col("slot")))
+        for op, node in source_nodes(self._plan):
+            mine = [slot for slot, piece in enumerate(context.ranges) if piece.source == op.id]
+            if node.native and isinstance(node.source, SplitSource) and mine:
+                expanded = apply_steps(self._expanded(op, node, context, mine), node.native)
+                frames.append(self._shaped(op.id, expanded))
+        return _union(frames)
+
+    def _node(self, source: int) -> SourceNode:
+        node = self._plan.operator(source).node
+        assert isinstance(node, SourceNode)
+        return node
+
+    def _expanded(
+        self, op: PlannedOperator, node: SourceNode, context: EpochContext | None, slots: Sequence[int]
+    ) -> DataFrame:
+        assert isinstance(node.source, SplitSource)
+        schema = sample_schema(node.source, op.parallelism, node.location)
+        function = ExpandFunction(self._reference, context, tuple(slots))
+        frame = self._session.range(0, len(slots), 1, max(1, len(slots)))
+        return frame.mapInArrow(function, from_arrow_schema(schema))
+
+    def _shaped(self, node: int, frame: DataFrame) -> DataFrame:
+        return self._row(frame, node, split=F.col(SPLIT), chunk=F.col(CHUNK), frame_of=node)
+
+    def _row(self, frame: DataFrame, source: int, **columns: Any) -> DataFrame:
+        """Return a frame in the common shape; absent columns are null."""
+        payloads: list[Any] = []
+        for node, schema in self._types.items():
+            names = [name for name in schema.names if name not in _HIDDEN]
+            struct = F.struct(*[F.col(f"`{name}`") for name in names])
+            dtype = "struct<" + ",".join(f"`{n}`:{schema[n].dataType.simpleString()}" for n in names) + ">"
+            is_mine = columns.get("frame_of") == node
+            payloads.append((struct if is_mine else F.lit(None).cast(dtype)).alias(f"payload_{node}"))
+        return frame.select(
+            F.lit(source).alias("source"),
+            columns.get("split", F.lit(0)).cast("bigint").alias("split"),
+            columns.get("chunk", F.lit("")).alias("chunk"),
+            columns.get("slot", F.lit(-1)).cast("int").alias("slot"),
+            *payloads,
+        )
+
+    def empty(self) -> DataFrame:
+        """Return no rows, in the common shape."""
+        return self._row(self._session.range(0), -1)
+
+    def ticks(self) -> DataFrame:
+        """Return a stream that brings an empty row a few times a second, so that epochs run without input."""
+        rate = self._session.readStream.format("rate").option("rowsPerSecond", TICKS_PER_SECOND).load()
+        return self._row(rate, -1)
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame | None:
+    if not frames:
+        return None
+    result = frames[0]
+    for frame in frames[1:]:
+        result = result.unionByName(frame)
+    return result
+
+
+class located:  # noqa: N801 - reads as a statement
+    """Adds the source's place in the user's program to what Spark says of it."""
+
+    def __init__(self, node: SourceNode) -> None:
+        self._node = node
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, FlintstreamError):
+            told = translate(error)
+            where = f"source {self._node.name!r}, {self._node.location}"
+            raise SourceError(describe(str(told), where), location=self._node.location) from None
+
+
+def apply_steps(frame: DataFrame, steps: Sequence[NativeStep]) -> DataFrame:
+    """Apply the user's column steps; the hidden columns stay."""
+    for step in steps:
+        if step.verb == "where":
+            frame = frame.where(*step.arguments)
+        elif step.verb == "with_columns":
+            frame = frame.withColumns(dict(step.named))
+        else:
+            named = [_column(expression).alias(name) for name, expression in step.named]
+            frame = frame.select(*step.arguments, *named, *_HIDDEN)
+    return frame
+
+
+def _column(expression: Any) -> Any:
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def open_files(session: SparkSession, source: FileSource) -> DataFrame:
+    """Return the DataFrame of a file source: a directory is one split, ordered by modification time, path and block."""
+    reader: Any = session.readStream if not source.is_bounded or source.files_per_epoch else session.read
+    if source.files_per_epoch:
+        reader = reader.option("maxFilesPerTrigger", source.files_per_epoch)
+    schema = spark_schema(session, source)
+    if schema is not None:
+        reader = reader.schema(schema)
+    for name, value in source.options.items():
+        reader = reader.option(name, value)
+    reader = reader.format(source.format)
+    paths = list(source.paths)
+    if hasattr(reader, "trigger") or len(paths) == 1:
+        frame = reader.load(paths[0])
+    else:
+        frame = reader.load(paths)
+    chunk = F.concat_ws(
+        "|",
+        F.date_format(F.col("_metadata.file_modification_time"), "yyyyMMddHHmmssSSS"),
+        F.col("_metadata.file_path"),
+        F.lpad(F.col("_metadata.file_block_start").cast("string"), 20, "0"),
+    )
+    return frame.select("*", F.lit(0).cast("bigint").alias(SPLIT), chunk.alias(CHUNK))
+
+
+def spark_schema(session: SparkSession, source: FileSource) -> Any:
+    """Return the schema to read files with; a stream of files needs one, taken from the files if not declared."""
+    if source.format == "text":
+        return None
+    if source.schema is not None:
+        schema = source.schema
+        return from_arrow_schema(schema) if isinstance(schema, pa.Schema) else schema
+    reader: Any = session.read.format(source.format)
+    for name, value in source.options.items():
+        reader = reader.option(name, value)
+    if source.format == "csv":
+        reader = reader.option("inferSchema", "true")
+    return reader.load(list(source.paths)).schema
+
+
+def sample_schema(source: SplitSource, parallelism: int, location: str) -> pa.Schema:
+    """Return the columns of a source that is read by ranges, from its first record."""
+    splits = [split for split in source.splits(parallelism) if split.end is None or split.end > split.start]
+    if not splits:
+        raise SourceError(describe("an empty source has no columns", location), location=location)
+    array, _ = _column_of(source, splits[0])
+    if not pa.types.is_struct(array.type):
+        fields = [pa.field("value", array.type)]
+    else:
+        fields = [array.type.field(index) for index in range(array.type.num_fields)]
+    return pa.schema([*[pa.field(f.name, f.type) for f in fields], pa.field(SPLIT, pa.int64()), pa.field(CHUNK, pa.string())])
+
+
+def _column_of(source: SplitSource, split: Split) -> tuple[pa.Array, Any]:
+    data = source.read(split.number, split.start, split.start + 1)
+    return Values(data).column() if isinstance(data, list) else (data, kind_of_arrow(data.type))
+
+
+@dataclass(frozen=True)
+class ExpandFunction:
+    """Turns range numbers into the records of the ranges, as rows that Spark can compute with."""
+
+    plan: PlanReference
+    context: EpochContext | None
+    slots: tuple[int, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark once per task."""
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                assert self.context is not None
+                slot = self.slots[index]
+                chunk = read_range(self.plan.get(), self.context, slot)
+                for values in chunk.values:
+                    yield self._rows(values, chunk.split, f"{chunk.order[0]:020d}")
+
+    @staticmethod
+    def _rows(values: Values, split: int, chunk: str) -> pa.RecordBatch:
+        array, _ = values.column()
+        count = len(array)
+        if pa.types.is_struct(array.type):
+            columns = {array.type.field(i).name: array.field(i) for i in range(array.type.num_fields)}
+        else:
+            columns = {"value": array}
+        columns[SPLIT] = pa.array(np.full(count, split, np.int64))
+        columns[CHUNK] = pa.array([chunk] * count)
+        return pa.RecordBatch.from_pydict(columns)
+
+
+@dataclass(frozen=True)
+class ChunkReader:
+    """Turns rows of the common shape into the chunks that level 0 reads; `ending` are the sources that end now."""
+
+    plan: PlanReference
+    epoch: EpochContext
+    ending: frozenset[int]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], slots: list[int]) -> Iterator[SourceChunk]:
+        """Yield the chunks of a task, in the order of its rows; ranges that were read are noted in `slots`."""
+        task = TaskContext.get()
+        partition = 0 if task is None else task.partitionId()
+        segments = (segment for batch in batches for segment in self._segments(batch))
+        for (source, split, chunk, slot), group in itertools.groupby(segments, key=lambda s: s[0]):
+            if slot >= 0:
+                slots.append(slot)
+                yield read_range(self.plan.get(), self.epoch, slot)
+                for _ in group:
+                    pass
+            elif source >= 0:
+                values = self._values(source, (array for _, array in group))
+                yield SourceChunk(source, split, (chunk, partition), values, source in self.ending)
+
+    def _values(self, source: int, arrays: Iterable[pa.Array]) -> Iterator[Values]:
+        node = self.plan.get().operator(source).node
+        lines = isinstance(node, SourceNode) and isinstance(node.source, FileSource) and node.source.format == "text"
+        for array in arrays:
+            column = array.field("value") if lines and array.type.num_fields == 1 else array
+            yield Values(None, column, kind_of_arrow(column.type))
+
+    @staticmethod
+    def _segments(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, int, str, int], Any]]:
+        """Yield stretches of rows with the same source, split, chunk and slot."""
+        if not batch.num_rows:
+            return
+        columns = [batch.column(name) for name in ("source", "split", "chunk", "slot")]
+        change = np.zeros(batch.num_rows, bool)
+        change[0] = True
+        for column in columns:
+            codes = column.dictionary_encode().indices.to_numpy()
+            change[1:] |= codes[1:] != codes[:-1]
+        starts = np.flatnonzero(change).tolist()
+        for start, stop in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+            key = tuple(column[start].as_py() for column in columns)
+            source = key[0]
+            array = None
+            if source >= 0:
+                array = batch.column(f"payload_{source}").slice(start, stop - start)
+            yield key, array  # type: ignore[misc]
+
