@@ -1,9 +1,9 @@
-"""Reads what a user passes to a stream's methods: functions, types, keys; a wrong one is refused with the user's line."""
+"""Reads what a user passes to a stream: functions, types, keys; a wrong one is refused with the user's line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from flintstream.errors import DefinitionError, TypeMismatchError, UnsupportedError, describe
 from flintstream.graph.location import users_line
@@ -53,10 +53,10 @@ def require(argument: Any, kinds: type[T] | tuple[type[T], ...], what: str, reme
     return argument
 
 
-def unsupported(call: str, alternative: str) -> UnsupportedError:
-    """Return the error for a call that PyFlink has and Flintstream has not."""
+def refuse(call: str, alternative: str) -> NoReturn:
+    """Refuse a call that PyFlink has and Flintstream has not."""
     line = users_line()
-    return UnsupportedError(describe(f"{call} is not supported", line, alternative), location=line)
+    raise UnsupportedError(describe(f"{call} is not supported", line, alternative), location=line)
 
 
 def read_key(selector: Any, more: Sequence[Any] = (), key_type: Any = None) -> KeySource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
-from flintstream.api.arguments import unsupported
+from flintstream.api.arguments import refuse
 from flintstream.api.no_effect import without_effect
 from flintstream.api.program import Program
 from flintstream.api.settings import MOST_KEY_GROUPS, check_count
@@ -46,7 +46,7 @@ class Declared(ABC):
 
     def set_uid_hash(self, uid_hash: str) -> Self:
         """Refuse: state is found by uid, never by a hash."""
-        raise unsupported("set_uid_hash", "use uid(...)")
+        refuse("set_uid_hash", "use uid(...)")
 
     def set_description(self, description: str) -> Self:
         """Set what the execution plan and `explain()` show besides the name."""

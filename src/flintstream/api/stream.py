@@ -40,7 +40,7 @@ class Origin:
 
 
 class Streamlike(Generic[S]):
-    """A stream that can be built upon; `_result` wraps what a new operator emits into the stream to return."""
+    """A stream that can be built upon; `result` wraps what a new operator emits into the stream to return."""
 
     def __init__(self, origin: Origin, result: Callable[[Origin], S]) -> None:
         self.origin = origin

@@ -16,6 +16,7 @@ from flintstream.connectors.json_lines import json_lines
 from flintstream.errors import SinkError, describe
 
 JSON_ROWS = 1 << 16
+COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 
 
 class TableFormat(ABC):

@@ -52,14 +52,12 @@ class LocalFileReader(SplitSource):
     r"""A bounded file source as one split, in this process.
 
     Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "a.csv").write_text("sensor,celsius\nx,20.5\ny,21.0\n")
-        >>> reader = LocalFileReader(FileSource.csv(folder))
-        >>> reader.splits(1)
-        [Split(number=0, start=0, end=2)]
-        >>> reader.read(0, 1, 2).to_pylist()
-        [{'sensor': 'y', 'celsius': 21.0}]
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "a.csv").write_text("sensor,celsius\nx,20.5\ny,21.0\n")
+        ...     reader = LocalFileReader(FileSource.csv(folder))
+        ...     print(reader.splits(1), reader.read(0, 1, 2).to_pylist())
+        [Split(number=0, start=0, end=2)] [{'sensor': 'y', 'celsius': 21.0}]
     """
 
     def __init__(self, source: FileSource) -> None:

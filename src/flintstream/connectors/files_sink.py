@@ -24,7 +24,7 @@ from flintstream.connectors.files_config import (
     OutputFileConfig,
     RollingPolicy,
 )
-from flintstream.connectors.files_format import CsvFormat, JsonFormat, ParquetFormat, TableFormat
+from flintstream.connectors.files_format import COMPRESSIONS, CsvFormat, JsonFormat, ParquetFormat, TableFormat
 from flintstream.connectors.files_spool import Spool
 from flintstream.connectors.files_staging import (
     FileCommitter,
@@ -49,13 +49,13 @@ class FileSink(Sink):
     Files are called `part-<uid>-<epoch>-<subtask>` and the format's suffix.
 
     Example:
-        >>> import json, tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> sink = FileSink.json(folder)
-        >>> writer = sink.create_writer(WriterContext("job", "out", epoch=1, subtask=0, attempt="1"))
-        >>> writer.write([("a", 1), ("b", None)], [0, 0])
-        >>> sink.create_committer().commit("job", "out", 1, [writer.prepare_commit()])
-        >>> print((folder / "part-out-000001-000.json").read_text(), end="")
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     sink = FileSink.json(folder)
+        ...     writer = sink.create_writer(WriterContext("job", "out", epoch=1, subtask=0, attempt="1"))
+        ...     writer.write([("a", 1), ("b", None)], [0, 0])
+        ...     sink.create_committer().commit("job", "out", 1, [writer.prepare_commit()])
+        ...     print(Path(folder, "part-out-000001-000.json").read_text(), end="")
         {"f0":"a","f1":1}
         {"f0":"b","f1":null}
     """
@@ -91,13 +91,13 @@ class FileSink(Sink):
 
         Args:
             base_path: The directory.
-            compression: "snappy", "zstd", "gzip", "lz4" or "none".
+            compression: "snappy", "zstd", "gzip", "lz4", "brotli" or "none".
             **options: As for `FileSink`: `schema` (without one a column takes the type of its values, file by file),
                 `output_file_config`, `bucket_assigner`, `part_size`.
         """
-        if not (compression == "none" or pa.Codec.is_available(compression)):
-            what = f"there is no compression {compression!r}"
-            raise InvalidArgumentError(describe(what, remedy='use "snappy", "zstd", "gzip", "lz4" or "none"'))
+        if compression not in COMPRESSIONS:
+            what = f"Parquet has no compression {compression!r}"
+            raise InvalidArgumentError(describe(what, remedy=f"use one of {', '.join(COMPRESSIONS)}"))
         return FileSink(base_path, ParquetFormat(compression), **options)
 
     @staticmethod

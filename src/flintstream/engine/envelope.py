@@ -78,6 +78,10 @@ class Sender:
         blob = pickle.dumps(error, 5)
         return Envelope(partition, DRIVER, 0, FAILED, self.producer, self.attempt, FIRST, FIRST, FIRST, blob)
 
+    def partials(self, level: int, target: int, edge: int, blob: bytes) -> Envelope:
+        """Return a data row with partial results; they have no place in the order and come before all records."""
+        return Envelope(target, level, target, edge, self.producer, self.attempt, FIRST, FIRST, FIRST, blob)
+
     def data(self, level: int, target: int, edge: int, batch: Batch, chunk: Any) -> Envelope:
         """Return a data row: all of a batch, for one partition."""
         first = [int(column[0]) for column in batch.stamp[:3]]
@@ -108,6 +112,23 @@ def write_blob(batch: Batch, chunk: Any) -> bytes:
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return sink.getvalue().to_pybytes()
+
+
+def write_partials(batch: pa.RecordBatch, records: int) -> bytes:
+    """Return the Arrow stream of partial results that stand for a number of records."""
+    metadata = {**(batch.schema.metadata or {}), b"partials": str(records).encode()}
+    batch = batch.replace_schema_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def read_partials(blob: Any) -> tuple[pa.RecordBatch, int] | None:
+    """Return the partial results of a blob and how many records they stand for; None if it holds records."""
+    with pa.ipc.open_stream(blob) as reader:
+        records = (reader.schema.metadata or {}).get(b"partials")
+        return None if records is None else (reader.read_next_batch(), int(records))
 
 
 def read_blob(blob: Any) -> tuple[Batch, Any]:

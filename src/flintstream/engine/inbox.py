@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flintstream.engine.envelope import CONTROL, Envelope, read_blob
+from flintstream.engine.envelope import CONTROL, Envelope, read_blob, read_partials
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport
 from flintstream.engine.merge import RunMerger, empty_batch, place_in_lane, tracks_of
 from flintstream.engine.router import keys_of
@@ -22,6 +22,8 @@ from flintstream.ops.batch import Batch, Values
 from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, frontier, track_lane
 from flintstream.ops.run import Run
 from flintstream.ops.timestamps import LANE_SHIFT, ChunkTime, TimestampsOperator
+from flintstream.ops.window_columns import ColumnWindowOperator
+from flintstream.state.partials import split_windows
 from flintstream.state.table import Table
 
 RUN_BYTES = 16 << 20
@@ -66,6 +68,9 @@ class Inbox:
 
     def _receive(self, row: Envelope) -> None:
         link = self._links[row.edge]
+        place = self._task.places[link.target]
+        if isinstance(place.operator, ColumnWindowOperator) and self._take_partials(row, place):
+            return
         batch, chunk = read_blob(row.blob)
         self._buffered += len(row.blob)
         self._report.received[row.edge] = self._report.received.get(row.edge, 0) + len(batch)
@@ -73,6 +78,18 @@ class Inbox:
             batch = place_in_lane(batch, self._tracks[int(batch.stamp[1][0])], tuple(chunk))
         assert self._mergers is not None
         self._mergers[link.target].add(link.port, keys_of(link, batch))
+
+    def _take_partials(self, row: Envelope, place: Any) -> bool:
+        """Take in results that were folded before the shuffle; return False if the row holds records."""
+        found = read_partials(row.blob)
+        if found is None:
+            return False
+        batch, records = found
+        self._report.received[row.edge] = self._report.received.get(row.edge, 0) + batch.num_rows
+        place.ctx.count("in", records)
+        for start, part in split_windows(batch):
+            place.operator.add_partial(start, part)
+        return True
 
     def _start(self) -> None:
         """Build all clocks; every control row is here, since they sort first."""

@@ -7,7 +7,7 @@ envelopes. Everything here is the same whether Spark or the in-process runner mo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ class SourceChunk:
     order: tuple[object, ...]
     values: Iterator[Values]
     finished: bool = False
+    is_whole: bool = False
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ class Place:
         for link in self.local.get(tag, ()):
             self.task.call(link.target, batch, link.port)
         for router in self.routers.get(tag, ()):
-            self.task.outbox.extend(router.route(batch, self.task.sender, self.task.chunk))
+            self.task.send(router, batch)
 
 
 class LevelTask:
@@ -80,6 +81,7 @@ class LevelTask:
         self.token: str | None = None
         self.outbox: list[Envelope] = []
         self.chunk: Any = None
+        self.combining: Mapping[int, int] | None = None
         self.producer = producer_id(level, partition)
         self.sender = Sender(self.producer, 0)
         self.places: dict[int, Place] = {}
@@ -157,6 +159,7 @@ class LevelTask:
         self.sender = Sender(self.producer, attempt)
         self.outbox.clear()
         self.chunk = None
+        self.combining = None
         for place in self.places.values():
             place.ctx.counters.clear()
             place.ctx.attempt = attempt
@@ -176,6 +179,15 @@ class LevelTask:
             for routers in by_tag.values():
                 yield from routers
 
+    def send(self, router: Router, batch: Batch) -> None:
+        """Put a batch into the outbox, folded as far as its edge allows."""
+        if self.combining is not None:
+            rest = router.combine(batch, self.combining)
+            if rest is None:
+                return
+            batch = rest
+        self.outbox.extend(router.route(batch, self.sender, self.chunk))
+
     def drain(self) -> Iterator[Envelope]:
         """Yield what is in the outbox and empty it."""
         rows, self.outbox = self.outbox, []
@@ -194,13 +206,17 @@ class LevelTask:
                 for link in local.get(MAIN, ()):
                     self.call(link.target, batch, link.port)
                 for router in routers.get(MAIN, ()):
-                    self.outbox.extend(router.route(batch, self.sender, self.chunk))
+                    self.send(router, batch)
                 yield from self.drain()
             report.chunks += [each.steps() for each in times]
+        for router in self._routers():
+            yield from router.flush(self.sender)
 
     def _start_chunk(self, epoch: EpochContext, chunk: SourceChunk) -> list[ChunkTime]:
         """Open a chunk in the lane of its source and in those of all strategies that its records may pass."""
         self.chunk = list(chunk.order)
+        # Only where one chunk is all of its split's records in the epoch is its own watermark the lane's.
+        self.combining = epoch.watermarks if chunk.is_whole else None
         source = self.plan.operator(chunk.source)
         times = [self._chunk_time(epoch, source, chunk)]
         for place in self.places.values():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from flintstream.engine.combiner import Combiner
 from flintstream.engine.envelope import Envelope, Sender
+from flintstream.graph.nodes import AggregateNode
+from flintstream.model.time import MIN_TIMESTAMP
 from flintstream.ops.batch import Batch
 from flintstream.ops.selectors import FieldKey, FunctionKey
 from flintstream.planner.plan import Link, PlannedOperator
@@ -28,6 +31,10 @@ class Router:
         self._max_parallelism = max_parallelism
         self._partition = partition
         self._turn = partition
+        self._target = target.id
+        self._combiner: Combiner | None = None
+        if isinstance(target.node, AggregateNode) and link.exchange.kind == "HASH":
+            self._combiner = Combiner(link, target, max_parallelism)
         self.sent: dict[int, int] = {}
 
     @property
@@ -39,6 +46,19 @@ class Router:
     def level(self) -> int:
         """The level the edge leads to."""
         return self._level
+
+    def combine(self, batch: Batch, watermarks: Mapping[int, int]) -> Batch | None:
+        """Fold what can be folded before the shuffle; return what must travel as it is."""
+        if self._combiner is None:
+            return batch
+        return self._combiner.take(batch, watermarks.get(self._target, MIN_TIMESTAMP))
+
+    def flush(self, sender: Sender) -> Iterator[Envelope]:
+        """Yield the rows of what was folded."""
+        if self._combiner is not None:
+            for target, rows, envelope in self._combiner.flush(sender):
+                self.sent[target] = self.sent.get(target, 0) + rows
+                yield envelope
 
     def route(self, batch: Batch, sender: Sender, chunk: Any) -> Iterator[Envelope]:
         """Yield the rows that carry a batch."""

@@ -3,33 +3,34 @@
 Such windows are arithmetic, and all keys of one open and close together. So the contents that a run touches are held by
 window, in a plain dict by key: a record costs one look-up, and the keyed state, whose entries are `(key, window)` pairs
 and slower to reach, is read at the first record of a pair and written once at the end of the run. A pair that comes and
-goes within a run never enters the state.
+goes within a run never enters the state, and a window that ends gives all its keys at once.
 
-Invariant: results, their order and the state are those of `WindowOperator`, of which this is a faster copy.
+Invariant: results, their order and the rows of the state are those of `WindowOperator`, of which this is a faster copy.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from flintstream.model.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
-from flintstream.model.context import TimeDomain
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
 from flintstream.model.time import MAX_TIMESTAMP
 from flintstream.model.triggers import EventTimeTrigger, Trigger
+from flintstream.model.window_assigner import require_timestamp
 from flintstream.model.windows import TimeWindow
 from flintstream.ops.batch import I64
-from flintstream.ops.keyed import KeyedTimerService
 from flintstream.ops.operator import OperatorContext
-from flintstream.ops.run import Emissions, Run
+from flintstream.ops.run import Emissions, Run, Span
 from flintstream.ops.window import WindowOperator, end_record_span
+from flintstream.ops.window_timers import TimerGroup, WindowTimers, in_timer_order
 from flintstream.state.table import GONE, Table
 
 _FAR = 1 << 62
-"""Times beyond are left to `WindowOperator`, since int64 arithmetic on them could wrap around."""
+"""Times beyond are computed one by one, since int64 arithmetic on them could wrap around."""
 
 
 def is_aligned(assigner: Any, trigger: Trigger[Any, Any] | None) -> bool:
@@ -42,27 +43,40 @@ def is_aligned(assigner: Any, trigger: Trigger[Any, Any] | None) -> bool:
 
 
 class Pane(dict[Any, Any]):
-    """What one window holds, by key, as far as the current run has touched it."""
+    """What one window holds, by key, as far as the current run has touched it.
 
-    __slots__ = ("_cleanup_time", "_table", "_timers", "max_timestamp", "window")
+    `firing` and `leaving` are the keys with a timer at the window's end and at its cleanup time; None: no such timers.
+    """
 
-    def __init__(self, window: TimeWindow, lateness: int, table: Table, timers: KeyedTimerService) -> None:
+    __slots__ = ("_firing", "_leaving", "_loaded", "_table", "max_timestamp", "window")
+
+    def __init__(self, window: TimeWindow, table: Table, firing: TimerGroup | None, leaving: TimerGroup | None) -> None:
         super().__init__()
         self.window = window
-        self.max_timestamp = window.end - 1
-        self._cleanup_time = min(self.max_timestamp + lateness, MAX_TIMESTAMP)
+        self.max_timestamp = min(window.end - 1, MAX_TIMESTAMP)
         self._table = table
-        self._timers = timers
+        self._firing = firing
+        self._leaving = leaving
+        self._loaded: set[Any] = set()
 
     def __missing__(self, key: Any) -> Any:
-        """Take over what the state holds; if that is nothing, the window is new to the key and needs its timers."""
-        held = self._table.data[key, self.window]
-        if held is None:
-            if self.max_timestamp > self._timers.watermark:
-                self._timers.event.register(key, self.window, self.max_timestamp)
-            if self._cleanup_time != MAX_TIMESTAMP:
-                self._timers.event.register(key, self.window, self._cleanup_time)
-        return held
+        """Take over what the state holds; a window that is new to the key gets its timers."""
+        leaving, firing = self._leaving, self._firing
+        if leaving is None or key in leaving:
+            held = self._table.data[key, self.window]
+            if held is not None:
+                self._loaded.add(key)
+                return held
+        elif leaving is not firing:
+            leaving.fresh[key] = None
+        if firing is not None and key not in firing:
+            firing.fresh[key] = None
+        return None
+
+    def forget(self, key: Any) -> None:
+        """Remove what the window holds for a key."""
+        if self.pop(key, GONE) is GONE or key in self._loaded:
+            self._table.delete((key, self.window))
 
     def write_back(self) -> None:
         """Hand all contents over to the state."""
@@ -93,33 +107,30 @@ class AlignedWindowOperator(WindowOperator):
         self._slide = assigner.slide_ms if isinstance(assigner, SlidingEventTimeWindows) else assigner.size_ms
 
     def open(self, ctx: OperatorContext) -> None:
+        # Before the timer service asks for a table of that name.
+        self._due = ctx.backend.table(f"{ctx.uid}/#event-timers", lambda: WindowTimers("event"))
         super().open(ctx)
         self._panes: dict[int, Pane] = {}
 
     def _take_all(self, run: Run, emissions: Emissions) -> None:
         """The hot loop: as in `KeyedProcessOperator`, with the user's fold for a function."""
-        batch, backend, timers, event = run.batch, self.backend, self.timers, self.timers.event
+        batch, backend, timers, due = run.batch, self.backend, self.timers, self._due
         assert batch.keys is not None and batch.watermarks is not None
-        starts = self._last_starts(batch.timestamps)
-        if starts is None:
-            super()._take_all(run, emissions)
-            return
-        first, add = self._contents.first, self._contents.add
+        first, add, slide = self._contents.first, self._contents.add, self._slide
         panes_of: dict[int, list[Pane]] = {}
         panes: list[Pane] = []
         current: int | None = None
         now = timers.watermark
-        # A record whose latest window starts at or before this has a window that is over.
-        over = now - self._slide + 1
-        columns = zip(
-            count(), batch.keys.rows(), batch.values.rows(), starts.tolist(), batch.watermarks.tolist(), strict=False
-        )
+        # A record whose latest window starts at or before `over` has a window that has ended.
+        over = now - slide + 1
+        starts, watermarks = self._last_starts(batch.timestamps), batch.watermarks.tolist()
+        columns = zip(count(), batch.keys.rows(), batch.values.rows(), starts, watermarks, strict=False)
         for index, key, value, start, watermark in columns:
             if watermark > now:
-                if watermark >= event.due:
+                if watermark >= due.due:
                     self.fire_until(watermark, run, emissions)
                 now = timers.watermark = watermark
-                over = now - self._slide + 1
+                over = now - slide + 1
             backend.key = key
             if start <= over:
                 self._take_behind(index, key, value, start, run, emissions)
@@ -133,11 +144,13 @@ class AlignedWindowOperator(WindowOperator):
                 held = pane[key]
                 pane[key] = first(value) if held is None else add(held, value)
 
-    def _last_starts(self, timestamps: I64) -> I64 | None:
-        """Return the start of each record's latest window; None if a time is missing or out of any calendar."""
+    def _last_starts(self, timestamps: I64) -> list[int]:
+        """Return the start of each record's latest window."""
+        offset, slide = self._offset, self._slide
         if len(timestamps) and (int(timestamps.min()) < -_FAR or int(timestamps.max()) > _FAR):
-            return None
-        return timestamps - np.remainder(timestamps - self._offset, self._slide)
+            times = [require_timestamp(self._assigner, time) for time in timestamps.tolist()]
+            return [time - (time - offset) % slide for time in times]
+        return (timestamps - np.remainder(timestamps - offset, slide)).tolist()
 
     def _starts(self, last: int) -> range:
         """Return the starts of all windows of a record, the latest first."""
@@ -147,7 +160,10 @@ class AlignedWindowOperator(WindowOperator):
         pane = self._panes.get(start)
         if pane is None:
             window = TimeWindow(start, start + self._size)
-            pane = self._panes[start] = Pane(window, self._lateness, self._table, self.timers)
+            end, cleanup = min(window.end - 1, MAX_TIMESTAMP), self._cleanup_time(window)
+            firing = self._due.group(end, window) if end > self.timers.watermark else None
+            leaving = firing if cleanup == end else self._due.group(cleanup, window)
+            pane = self._panes[start] = Pane(window, self._table, firing, None if cleanup == MAX_TIMESTAMP else leaving)
         return pane
 
     def _take_behind(self, index: int, key: Any, value: Any, last: int, run: Run, emissions: Emissions) -> None:
@@ -168,25 +184,42 @@ class AlignedWindowOperator(WindowOperator):
         if not taken:
             self._take_late(index, value, int(run.batch.timestamps[index]), emissions)
 
-    def fire(self, key: Any, namespace: Any, time: int, domain: TimeDomain, rows: list[Any]) -> int:
-        window, entry = namespace, (key, namespace)
+    def fire_until(self, watermark: int, run: Run, emissions: Emissions) -> None:
+        due, timers, reached = self._due, self.timers, run.watermarks
+        while due.due <= watermark:
+            step = bisect_right(reached, max(timers.watermark, due.due - 1))  # type: ignore[arg-type]
+            if step == len(reached) or reached[step] > watermark:
+                return
+            timers.watermark = int(reached[step])
+            while due.due <= timers.watermark:
+                self._fire_group(due.pop_group(), step, emissions)
+
+    def _fire_group(self, group: TimerGroup, step: int, emissions: Emissions) -> None:
+        """Fire a window for all its keys, or clean up after it, or both."""
+        window, rows, data, backend = group.window, emissions.rows, self._table.data, self.backend
+        end = min(window.end - 1, MAX_TIMESTAMP)
+        fires, leaves = group.time == end, group.time == self._cleanup_time(window)
         pane = self._panes.get(window.start)
-        if domain is not TimeDomain.EVENT_TIME or (pane is not None and pane.window.end != window.end):
-            return super().fire(key, namespace, time, domain, rows)
-        held = GONE if pane is None else pane.get(key, GONE)
-        if held is GONE:
-            held = self._table.data[entry]
-        if time == window.end - 1 and held is not None:
-            self._emit(key, window, self._contents.result(held), rows)
-        if time == self._cleanup_time(window):
-            if pane is not None:
-                pane.pop(key, None)
-            if self._table.data.pop(entry, None) is not None:
-                self._table.dirty.add(entry)
-            if self._clear is not None:
-                self._process_ctx.at(window)
-                self._clear(self._process_ctx)
-        return window.end - 1
+        if pane is None or pane.window.end != window.end:
+            pane = Pane(window, self._table, None, None)
+        keys, hashes = in_timer_order(group)
+        result, begin, ends = self._contents.result, len(rows), [len(rows)]
+        for key in keys:
+            backend.key = key
+            held = pane.get(key, GONE)
+            if held is GONE:
+                held = data[key, window]
+            if fires and held is not None:
+                self._emit(key, window, result(held), rows)
+            if leaves:
+                pane.forget(key)
+                if self._clear is not None:
+                    self._process_ctx.at(window)
+                    self._clear(self._process_ctx)
+            ends.append(len(rows))
+        if len(rows) > begin:
+            places: Any = np.repeat(hashes, np.diff(ends))
+            emissions.spans.append(Span(begin, len(rows), -1, step, group.time, places, end))
 
     def _finish_run(self) -> None:
         for pane in self._panes.values():

@@ -37,7 +37,7 @@ def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operat
         return _build_window(node)
     if isinstance(node, AggregateNode):
         assert node.key is not None
-        return ColumnWindowOperator(node.assigner, node.key, node.aggregates, node.allowed_lateness_ms, node.late_tag)
+        return ColumnWindowOperator(node.assigner, node.key, node.aggregates, node.late_tag)
     if isinstance(node, ProjectNode):
         return ProjectOperator(node.positions)
     raise UnsupportedError(describe(f"nothing runs a {type(node).__name__}", node.location))

@@ -11,7 +11,7 @@ stand in its schema's metadata.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -73,12 +73,8 @@ class PartialTable:
             self.windows.pop(start, None)
         if keep_gone:
             self._dropped.update(dropped)
-        if not batch.num_rows:
-            return
-        starts = batch.column("window_start").to_numpy()
-        table = pa.Table.from_batches([batch.replace_schema_metadata(None)])
-        for start in np.unique(starts).tolist():
-            self._pile(start, table.filter(pa.array(starts == start)).drop_columns(["window_start"]))
+        for start, part in split_windows(batch):
+            self._pile(start, part)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -107,6 +103,16 @@ def to_batch(windows: dict[int, list[pa.Table]], dropped: list[int]) -> pa.Recor
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in empty], schema=empty)
     merged = concat(parts).combine_chunks()
     return merged.to_batches()[0].replace_schema_metadata(metadata)
+
+
+def split_windows(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
+    """Yield a changelog batch window by window."""
+    if not batch.num_rows:
+        return
+    starts = batch.column("window_start").to_numpy()
+    table = pa.Table.from_batches([batch.replace_schema_metadata(None)]).drop_columns(["window_start"])
+    for start in np.unique(starts).tolist():
+        yield start, table.filter(pa.array(starts == start))
 
 
 def is_partials(batch: pa.RecordBatch) -> bool:

@@ -1,0 +1,261 @@
+"""`StreamExecutionEnvironment`: where a program begins, with its sources, and where it enters a runtime.
+
+Flink: pyflink.datastream.StreamExecutionEnvironment. The only file that imports a runtime, and only when a job starts:
+workers that load this package for a function must not load the driver's side, and a program on `local` needs no Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+
+from flintstream.api.arguments import TypeLike, read_type, refuse, require
+from flintstream.api.configure import apply_configuration
+from flintstream.api.datastream import DataStream
+from flintstream.api.no_effect import without_effect
+from flintstream.api.program import Program
+from flintstream.api.settings import JobSettings, check_runtime
+from flintstream.api.stream import Origin
+from flintstream.connectors.collection import CollectionSource
+from flintstream.connectors.datagen import DataGeneratorSource
+from flintstream.connectors.datagen_fields import Field
+from flintstream.connectors.frames import FrameSource
+from flintstream.errors import InvalidArgumentError, describe
+from flintstream.graph.location import users_line
+from flintstream.graph.nodes import SourceNode, Upstream
+from flintstream.model.config import CheckpointingMode, Configuration, RuntimeExecutionMode
+from flintstream.model.connect import Source
+from flintstream.model.job import JobClient
+from flintstream.model.time import DurationLike
+from flintstream.model.watermarks import WatermarkStrategy
+from flintstream.planner.plan import Plan
+
+RUNTIME_VARIABLE = "FLINTSTREAM_RUNTIME"
+
+
+class StreamExecutionEnvironment(Program):
+    """Declares sources, holds the settings, and runs what was declared.
+
+    >>> from flintstream import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+    >>> _ = env.from_collection(["to be", "or not"]).flat_map(str.split).print()
+    >>> _ = env.execute("words")
+    to
+    be
+    or
+    not
+    """
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None, *, spark: Any = None, runtime: str | None = None
+    ) -> StreamExecutionEnvironment:
+        """Return a new environment.
+
+        Args:
+            configuration: Settings by Flink's names; those that begin with `spark.` go to the Spark session.
+            spark: A SparkSession of your own, instead of one that is started for you.
+            runtime: "spark", or "local" for the in-process runtime; otherwise the variable FLINTSTREAM_RUNTIME decides.
+        """
+        settings = JobSettings(runtime=check_runtime(os.environ.get(RUNTIME_VARIABLE) or "spark"), session=spark)
+        if configuration is not None:
+            apply_configuration(settings, require(configuration, Configuration, "a Configuration", "pass one"))
+        if runtime is not None:
+            settings.runtime = check_runtime(runtime)
+        return StreamExecutionEnvironment(settings)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over all settings of a configuration."""
+        apply_configuration(self._settings, configuration)
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Set the parallelism of operators that name none; without it, it is the number of cores."""
+        self.get_config().set_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """Return the parallelism of operators that name none."""
+        return self._settings.default_parallelism()
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups, 128 by default; it stays the same for the life of a job's state."""
+        self.get_config().set_max_parallelism(max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Return the number of key groups."""
+        return self._settings.max_parallelism
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
+        """Choose between STREAMING (the default), BATCH for bounded inputs, and AUTOMATIC."""
+        remedy = "pass RuntimeExecutionMode.STREAMING, BATCH or AUTOMATIC"
+        self._settings.mode = require(execution_mode, RuntimeExecutionMode, "a RuntimeExecutionMode", remedy)
+        return self
+
+    def enable_checkpointing(self, interval: DurationLike, mode: CheckpointingMode | None = None) -> Self:
+        """Set the least time between the starts of two epochs; below what an epoch takes they run back to back."""
+        config = self.get_checkpoint_config().set_checkpoint_interval(interval)
+        if mode is not None:
+            config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """Return the least time between the starts of two epochs in ms, -1 if none was set."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Return EXACTLY_ONCE: there is no other."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+
+    def set_checkpoint_dir(self, path: str) -> Self:
+        """Keep checkpoints in this directory; a job that finds some there goes on from the newest."""
+        self.get_checkpoint_config().set_checkpoint_storage_dir(path)
+        return self
+
+    def deterministic_order(self, enabled: bool = True) -> Self:
+        """Merge all splits in one order, so that results depend on the input alone, whatever the parallelism."""
+        self._settings.deterministic = bool(enabled)
+        return self
+
+    def from_collection(self, collection: Iterable[Any], type_info: TypeLike = None) -> DataStream:
+        """Return a stream of these records, in order and in one instance.
+
+        >>> from flintstream import StreamExecutionEnvironment, Types
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> named = Types.ROW_NAMED(["id", "n"], [Types.STRING(), Types.INT()])
+        >>> list(env.from_collection([("a", 1)], named).execute_and_collect())
+        [Row(id='a', n=1)]
+        """
+        source = CollectionSource(collection, type_info)
+        return self._declare_source(source, "Collection Source", source.type_info, parallelism=1, max_parallelism=1)
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "",
+        type_info: TypeLike = None,
+        *,
+        watermark: WatermarkStrategy | None = None,
+    ) -> DataStream:
+        """Return the stream of a source; `watermark=bounded("2s", on="ts")` is short for the strategy.
+
+        Args:
+            source: Where records come from.
+            watermark_strategy: How they get their event time; without one they have none.
+            source_name: The name that plans and errors show.
+            type_info: The type that every record must have.
+            watermark: The same as `watermark_strategy`.
+        """
+        checked = require(source, Source, "a Source", "pass a Source, or use from_collection, from_dataframe")
+        name = source_name or type(checked).__name__
+        declared = read_type(type_info)
+        stream = self._declare_source(checked, name, declared, output_type=declared)
+        return self._timed(stream, watermark_strategy, watermark)
+
+    def from_dataframe(self, df: Any, watermark: WatermarkStrategy | None = None) -> DataStream:
+        """Return any Spark DataFrame, batch or streaming, as a stream of rows with its columns' names."""
+        if not hasattr(df, "isStreaming"):
+            line = users_line()
+            what = f"{type(df).__name__} is not a Spark DataFrame"
+            remedy = "pass one, or use from_collection(...) for Python records"
+            raise InvalidArgumentError(describe(what, line, remedy), location=line)
+        return self._timed(self._declare_source(FrameSource(df), "DataFrame", None), None, watermark)
+
+    def generate(
+        self,
+        fields: Mapping[str, Field] | None = None,
+        *,
+        generator: Callable[[int], Any] | None = None,
+        count: int | None = None,
+        rate: float | None = None,
+        seed: int = 0,
+        splits: int | None = None,
+        watermark: WatermarkStrategy | None = None,
+    ) -> DataStream:
+        """Return a stream of generated records: rows of `fields`, or what `generator(index)` returns.
+
+        >>> from flintstream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> env.generate(generator=lambda i: i * i, count=3, splits=1).execute_and_collect(limit=2)
+        [0, 1]
+        """
+        source = DataGeneratorSource(fields, generator=generator, count=count, rate=rate, seed=seed, splits=splits)
+        return self._timed(self._declare_source(source, "Data Generator", None), None, watermark)
+
+    def _declare_source(self, source: Source, name: str, emits: Any, **attributes: Any) -> DataStream:
+        node = self.add(
+            lambda number, line: SourceNode(id=number, location=line, name=name, source=source, **attributes)
+        )
+        return DataStream(Origin(self, (Upstream(node.id),), emits))
+
+    def _timed(
+        self, stream: DataStream, strategy: WatermarkStrategy | None, short: WatermarkStrategy | None
+    ) -> DataStream:
+        if strategy is not None and short is not None:
+            line = users_line()
+            what = "watermark_strategy and watermark= say the same thing"
+            raise InvalidArgumentError(describe(what, line, "give one of them"), location=line)
+        chosen = strategy or short
+        # A strategy that neither assigns timestamps nor makes watermarks is the same as none.
+        if chosen is None or chosen == WatermarkStrategy.no_watermarks():
+            return stream
+        return stream.assign_timestamps_and_watermarks(chosen)
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Put Java archives on the classpath of the Spark session that is started."""
+        known = self._settings.spark.get("spark.jars")
+        self._settings.spark["spark.jars"] = ",".join(filter(None, [known, *jars_path]))
+
+    def close(self) -> None:
+        """Do nothing: an environment holds nothing open."""
+
+    def add_source(
+        self, source_func: Any, source_name: str = "Custom Source", type_info: TypeLike = None
+    ) -> DataStream:
+        """Refuse: a SourceFunction cannot be read again from a position."""
+        refuse("add_source", "use from_source(source) with a SplitSource")
+
+    def create_input(self, input_format: Any, type_info: TypeLike = None) -> DataStream:
+        """Refuse: there are no input formats."""
+        refuse("create_input", "use from_source(FileSource...) or from_dataframe(spark.read...)")
+
+    def add_python_file(self, file_path: str) -> None:
+        """Refuse: Spark ships Python files."""
+        refuse("add_python_file", "give a session: get_execution_environment(spark=...), after its addPyFile(...)")
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Refuse: Spark ships archives."""
+        refuse("add_python_archive", "set spark.archives in the configuration")
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Refuse: workers have the packages of their own Python."""
+        refuse("set_python_requirements", "install the packages where the workers run, or set spark.archives")
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Refuse: the variable PYSPARK_PYTHON names the workers' Python."""
+        refuse("set_python_executable", "set PYSPARK_PYTHON before the program starts")
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Refuse: Spark ships files."""
+        refuse("register_cached_file", "set spark.files in the configuration")
+
+    set_buffer_timeout = without_effect("set_buffer_timeout")
+    disable_operator_chaining = without_effect("disable_operator_chaining")
+    register_slot_sharing_group = without_effect("register_slot_sharing_group")
+    enable_changelog_state_backend = without_effect("enable_changelog_state_backend")
+    set_default_local_parallelism = without_effect("set_default_local_parallelism")
+
+    def _submit(self, plan: Plan, background: bool) -> JobClient:
+        options = self._settings.for_runtime()
+        if self._settings.runtime == "local":
+            from flintstream.local.run import submit as submit_here  # noqa: PLC0415  # see the module's docstring
+
+            # In the foreground, a breakpoint in a user's function stops in the user's own thread.
+            return submit_here(plan, options, background=background)
+        from flintstream.spark.submit import submit as submit_to_spark  # noqa: PLC0415  # see the module's docstring
+
+        return submit_to_spark(plan, options, background=True)

@@ -1,0 +1,25 @@
+"""Which operators can have a given side output: a tag that can never be emitted is a mistake worth telling."""
+
+from __future__ import annotations
+
+from flintstream.errors import UnknownTagError, describe
+from flintstream.graph.location import users_line
+from flintstream.graph.nodes import AggregateNode, FunctionNode, Node, WindowNode
+from flintstream.model.tags import OutputTag
+
+_EMIT_TAGS = ("process", "keyed_process")
+
+
+def check_emits(node: Node, tag: OutputTag) -> None:
+    """Raise if no record of this operator can ever go to a tag's side output."""
+    if isinstance(node, FunctionNode):
+        possible = node.shape in _EMIT_TAGS
+    elif isinstance(node, WindowNode):
+        possible = node.apply is not None or node.late_tag == tag.tag_id
+    else:
+        possible = isinstance(node, AggregateNode) and node.late_tag == tag.tag_id
+    if not possible:
+        line = users_line()
+        what = f"{node.name!r} never emits to side output {tag.tag_id!r}"
+        remedy = "yield the tag in a process function, or name it in side_output_late_data(...) of a window"
+        raise UnknownTagError(describe(what, line, remedy), location=line)

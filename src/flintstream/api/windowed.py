@@ -1,0 +1,251 @@
+"""Windowed streams: windows of a keyed stream, or of a whole stream, until a function says what to compute.
+
+Flink: WindowedStream and AllWindowedStream. As in PyFlink, `trigger` and its kin change the object and return it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, cast
+
+from flintstream.api.arguments import TypeLike, read, read_type, require
+from flintstream.api.no_effect import warn_no_effect
+from flintstream.api.program import Program
+from flintstream.api.settings import check_duration
+from flintstream.api.stream import Streamlike
+from flintstream.errors import DefinitionError, TypeMismatchError, UnsupportedError, describe
+from flintstream.graph.location import users_line
+from flintstream.graph.nodes import AggregateNode, WindowNode
+from flintstream.model.assigners import TumblingEventTimeWindows
+from flintstream.model.evictors import Evictor
+from flintstream.model.functions import AggregateFunction, Function, ReduceFunction, as_reduce_function
+from flintstream.model.functions_window import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from flintstream.model.infer import infer_return_type, infer_yield_type
+from flintstream.model.tags import OutputTag
+from flintstream.model.time import DurationLike
+from flintstream.model.triggers import EventTimeTrigger, Trigger
+from flintstream.model.typeinfo import TypeInformation
+from flintstream.model.window_assigner import WindowAssigner
+from flintstream.ops.aggregates import Aggregate
+from flintstream.ops.conform import TypedKey
+from flintstream.ops.selectors import KeySource
+
+S = TypeVar("S")
+
+
+class Windowed(Generic[S]):
+    """What both kinds share. `S` is the stream that the window's function makes."""
+
+    _functions: tuple[type[Function], type[Function]]
+
+    def __init__(self, stream: Streamlike[S], key: KeySource, window_assigner: WindowAssigner[Any, Any]) -> None:
+        self._stream = stream
+        self._key = key
+        remedy = "pass one such as TumblingEventTimeWindows.of(...) or tumbling('5s')"
+        self._assigner: WindowAssigner[Any, Any] = require(
+            window_assigner, cast("type[WindowAssigner[Any, Any]]", WindowAssigner), "a window assigner", remedy
+        )
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor[Any, Any] | None = None
+        self._lateness_ms = 0
+        self._late_tag: OutputTag | None = None
+
+    def get_execution_environment(self) -> Program:
+        """Return the environment that the stream was declared in."""
+        return self._stream.origin.program
+
+    def get_input_type(self) -> TypeInformation | None:
+        """Return the type of the records that go into the windows, None if it is not known."""
+        return self._stream.origin.type_info
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        """Let this trigger say when windows fire, instead of the assigner's own."""
+        kind = cast("type[Trigger[Any, Any]]", Trigger)
+        self._trigger = require(trigger, kind, "a trigger", "pass one such as CountTrigger.of(...)")
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> Self:
+        """Let this evictor remove records from a window before or after its function sees them."""
+        kind = cast("type[Evictor[Any, Any]]", Evictor)
+        self._evictor = require(evictor, kind, "an evictor", "pass one such as CountEvictor.of(...)")
+        return self
+
+    def allowed_lateness(self, time_ms: DurationLike) -> Self:
+        """Keep windows this long after event time has passed them; a late record fires its window again."""
+        if not self._assigner.is_event_time():
+            line = users_line()
+            what = f"{self._assigner} is not of event time, where no record is late"
+            raise DefinitionError(describe(what, line, "leave allowed_lateness(...) out"), location=line)
+        self._lateness_ms = check_duration("the allowed lateness", time_ms)
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+        """Send records that are too late to a side output instead of dropping them."""
+        self._late_tag = require(output_tag, OutputTag, "an OutputTag", "pass OutputTag('late')")
+        return self
+
+    def _reduce(
+        self, reduce_function: ReduceFunction | Callable[[Any, Any], Any], window_function: Any, output_type: Any
+    ) -> S:
+        function = read(as_reduce_function, reduce_function)
+        emits = self.get_input_type() if window_function is None else infer_yield_type(window_function)
+        return self._declare(emits, output_type, reduce=function, apply=self._window_function(window_function))
+
+    def _aggregate(
+        self, aggregate_function: AggregateFunction, window_function: Any, accumulator_type: Any, output_type: Any
+    ) -> S:
+        remedy = "pass an AggregateFunction, or use reduce(...)"
+        function = require(aggregate_function, AggregateFunction, "an AggregateFunction", remedy)
+        if read_type(accumulator_type) is not None:
+            warn_no_effect("accumulator_type", "accumulators are stored as what they are")
+        emits = infer_return_type(function) if window_function is None else infer_yield_type(window_function)
+        return self._declare(emits, output_type, aggregate=function, apply=self._window_function(window_function))
+
+    def _apply(self, window_function: Any, kind: type[Function], output_type: Any) -> S:
+        function = require(window_function, kind, f"a {kind.__name__}", f"pass a {kind.__name__}")
+        return self._declare(infer_yield_type(function), output_type, apply=function)
+
+    def _window_function(self, function: Any) -> Function | None:
+        if function is None:
+            return None
+        names = " or a ".join(kind.__name__ for kind in self._functions)
+        return require(function, self._functions, f"a {names}", f"pass a {names}")
+
+    def _declare(self, emits: TypeInformation | None, output_type: Any, **functions: Function | None) -> S:
+        return self._stream.add(
+            WindowNode,
+            emits=emits,
+            name=type(self._assigner).__name__,
+            output_type=read_type(output_type),
+            assigner=self._assigner,
+            trigger=self._trigger,
+            evictor=self._evictor,
+            allowed_lateness_ms=self._lateness_ms,
+            late_tag=None if self._late_tag is None else self._late_tag.tag_id,
+            **functions,
+        )
+
+
+class WindowedStream(Windowed[S]):
+    """Windows of each key; get it by `key_by(...).window(...)`."""
+
+    _functions = (WindowFunction, ProcessWindowFunction)
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        window_function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
+        output_type: TypeLike = None,
+    ) -> S:
+        """Fold the records of each window into one value as they come; `window_function` makes results of it.
+
+        >>> from flintstream import StreamExecutionEnvironment, WatermarkStrategy, tumbling
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> timed = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1])
+        >>> stream = env.from_collection([("a", 1), ("a", 4), ("a", 12)]).assign_timestamps_and_watermarks(timed)
+        >>> sums = stream.key_by(0).window(tumbling("10ms")).reduce(lambda x, y: (x[0], x[1] + y[1]))
+        >>> list(sums.execute_and_collect())
+        [('a', 5), ('a', 12)]
+        """
+        return self._reduce(reduce_function, window_function, output_type)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
+        accumulator_type: TypeLike = None,
+        output_type: TypeLike = None,
+    ) -> S:
+        """Fold the records of each window into an accumulator; its result is emitted, or given to `window_function`."""
+        return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
+
+    def apply(self, window_function: WindowFunction[Any, Any, Any, Any], output_type: TypeLike = None) -> S:
+        """Keep all records of each window, and call the function with them when it fires."""
+        return self._apply(window_function, WindowFunction, output_type)
+
+    def process(
+        self, process_window_function: ProcessWindowFunction[Any, Any, Any, Any], output_type: TypeLike = None
+    ) -> S:
+        """Keep all records of each window, and call the function with them, the clocks and state when it fires."""
+        return self._apply(process_window_function, ProcessWindowFunction, output_type)
+
+    def agg(self, **aggregates: Aggregate) -> S:
+        """Compute built-in aggregates on columns: `agg(mean=avg("temperature"), n=count())`.
+
+        Emits a row of the key's fields, `window_start`, `window_end` and the aggregates by their names.
+
+        Raises:
+            UnsupportedError: the windows are not tumbling ones of event time with the default trigger.
+        """
+        line = users_line()
+        if not aggregates:
+            raise DefinitionError(describe("agg() got no aggregate", line, "name one: agg(n=count())"), location=line)
+        for name, aggregate in aggregates.items():
+            if not isinstance(cast("object", aggregate), Aggregate):
+                what = f"{name}={aggregate!r:.100} is not a built-in aggregate"
+                remedy = "use count(), sum_of, min_of, max_of or avg, or aggregate(AggregateFunction)"
+                raise TypeMismatchError(describe(what, line, remedy), location=line)
+        self._check_columnar(line)
+        key = self._key.source if isinstance(self._key, TypedKey) else self._key
+        return self._stream.add(
+            AggregateNode,
+            name="Aggregate",
+            assigner=self._assigner,
+            key=key,
+            aggregates=tuple(aggregates.items()),
+            late_tag=None if self._late_tag is None else self._late_tag.tag_id,
+        )
+
+    def _check_columnar(self, line: str) -> None:
+        reason = None
+        if type(self._assigner) is not TumblingEventTimeWindows:
+            reason = f"windows of {self._assigner}"
+        elif self._trigger is not None and type(self._trigger) is not EventTimeTrigger:
+            reason = f"a trigger ({type(self._trigger).__name__})"
+        elif self._evictor is not None:
+            reason = "an evictor"
+        elif self._lateness_ms:
+            reason = "allowed lateness"
+        if reason is not None:
+            what = f"agg(...) cannot work with {reason}"
+            raise UnsupportedError(describe(what, line, "use aggregate(AggregateFunction)"), location=line)
+
+
+class AllWindowedStream(Windowed[S]):
+    """Windows of a whole stream, computed in one instance; get it by `window_all(...)`."""
+
+    _functions = (AllWindowFunction, ProcessAllWindowFunction)
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        window_function: AllWindowFunction[Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any] | None = None,
+        output_type: TypeLike = None,
+    ) -> S:
+        """Fold the records of each window into one value as they come; `window_function` makes results of it."""
+        return self._reduce(reduce_function, window_function, output_type)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: AllWindowFunction[Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any] | None = None,
+        accumulator_type: TypeLike = None,
+        output_type: TypeLike = None,
+    ) -> S:
+        """Fold the records of each window into an accumulator; its result is emitted, or given to `window_function`."""
+        return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
+
+    def apply(self, window_function: AllWindowFunction[Any, Any, Any], output_type: TypeLike = None) -> S:
+        """Keep all records of each window, and call the function with them when it fires."""
+        return self._apply(window_function, AllWindowFunction, output_type)
+
+    def process(
+        self, process_window_function: ProcessAllWindowFunction[Any, Any, Any], output_type: TypeLike = None
+    ) -> S:
+        """Keep all records of each window, and call the function with them and with state when it fires."""
+        return self._apply(process_window_function, ProcessAllWindowFunction, output_type)

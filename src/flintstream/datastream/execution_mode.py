@@ -1,0 +1,9 @@
+"""PyFlink's path of RuntimeExecutionMode."""
+
+from __future__ import annotations
+
+from flintstream.model.config import RuntimeExecutionMode
+
+__all__ = [
+    "RuntimeExecutionMode",
+]
