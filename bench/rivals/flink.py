@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import time
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from report import steady
 
 # Thread mode embeds Python in the JVM, and that Python finds its packages by PYTHONPATH only; the JVM inherits both.
 os.environ["PYTHONPATH"] = next(path for path in sys.path if path.endswith("site-packages"))
+# The heap that stock Spark gets as well.
+os.environ["JDK_JAVA_OPTIONS"] = "-Xmx6g"
 
 from pyflink.common import Configuration, JobClient
 
@@ -54,11 +57,14 @@ def configuration(settings: dict[str, str]) -> Configuration:
     return result
 
 
-def run(job: JobClient, settings: dict[str, str], warmup_events: float) -> tuple[int, float, dict[str, Any]]:
+def run(job: JobClient, settings: dict[str, str], metric: str, warmup_events: float) -> tuple[int, float, dict[str, Any]]:
     """Wait for the job's end and measure it after the warm-up.
 
-    Steady state: between two readings of the number of records that the last operator with input has taken in, the first
-    one after the warm-up and the last one before the job ended; start-up and shut-down are outside.
+    Steady state: between two readings of an operator's own counter, summed over its subtasks, the first one after the
+    warm-up and the last one before the job ended; start-up and shut-down are outside.
+
+    Args:
+        metric: the counter, `operator.numRecordsIn` or `operator.numRecordsOut`; a part of the name is enough.
 
     Returns:
         Events, seconds, and what was seen: completed checkpoints and their mean time.
@@ -66,24 +72,26 @@ def run(job: JobClient, settings: dict[str, str], warmup_events: float) -> tuple
     base = f"http://localhost:{settings['rest.port']}/jobs/{job.get_job_id()}"
     samples: list[tuple[float, int]] = []
     checkpoints: dict[str, Any] = {}
+    counter = ""
     while True:
         try:
             details = _get(base)
-        except OSError:
-            # The cluster goes away with its job.
+            if details["state"] in {"FAILED", "CANCELED"}:
+                raise SystemExit(f"the job ended as {details['state']}; {_get(base + '/exceptions')}")
+            if details["state"] == "FINISHED":
+                break
+            counter = counter or _find(base, details["vertices"], metric)
+            seen = int(_get(counter)[0]["sum"]) if counter else 0
+            checkpoints = _get(base + "/checkpoints")
+        except (OSError, IndexError):
+            # The cluster goes away with its job, and an operator's counter with its task.
             if samples:
                 break
-            time.sleep(POLL)
-            continue
-        taken = _records_in(details)
-        if not samples or taken > samples[-1][1]:
-            samples.append((time.monotonic(), taken))
-        if details["state"] in {"FAILED", "CANCELED"}:
-            raise SystemExit(f"the job ended as {details['state']}; {_get(base + '/exceptions')}")
-        if details["state"] == "FINISHED":
-            break
-        checkpoints = _get(base + "/checkpoints")
+        else:
+            if seen > (samples[-1][1] if samples else 0):
+                samples.append((time.monotonic(), seen))
         time.sleep(POLL)
+    job.get_job_execution_result().result()
     count, seconds = steady(samples, warmup_events)
     return count, seconds, {
         "checkpoints": checkpoints["counts"]["completed"],
@@ -91,10 +99,16 @@ def run(job: JobClient, settings: dict[str, str], warmup_events: float) -> tuple
     }
 
 
-def _records_in(details: dict[str, Any]) -> int:
-    return details["vertices"][-1]["metrics"]["read-records"]
+def _find(base: str, vertices: list[dict[str, Any]], metric: str) -> str:
+    """The address of the counter, or an empty string as long as its task does not run."""
+    for vertex in vertices:
+        url = f"{base}/vertices/{vertex['id']}/subtasks/metrics"
+        for name in (found["id"] for found in _get(url)):
+            if metric in name and name.endswith(metric.rpartition(".")[2]):
+                return f"{url}?get={urllib.parse.quote(name)}&agg=sum"
+    return ""
 
 
-def _get(url: str) -> dict[str, Any]:
+def _get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=5) as reply:
         return json.load(reply)

@@ -16,7 +16,16 @@ from flintstream.api.sink import DataStreamSink
 from flintstream.api.windowed import AllWindowedStream, WindowedStream
 from flintstream.connectors.collection import CollectionSource
 from flintstream.connectors.datagen import DataGeneratorSource
-from flintstream.connectors.datagen_fields import Field
+from flintstream.connectors.datagen_fields import (
+    Field,
+    choice,
+    constant,
+    integers,
+    normal,
+    sequence,
+    timestamps,
+    uniform,
+)
 from flintstream.connectors.discard import DiscardingSink
 from flintstream.connectors.driver_sinks import CollectSink, PrintSink
 from flintstream.connectors.files_config import (
@@ -305,12 +314,19 @@ __all__ = [
     "WriterContext",
     "avg",
     "bounded",
+    "choice",
+    "constant",
     "count",
+    "integers",
     "max_of",
     "min_of",
     "monotonous",
+    "normal",
+    "sequence",
     "session",
     "sliding",
     "sum_of",
+    "timestamps",
     "tumbling",
+    "uniform",
 ]

@@ -20,14 +20,14 @@ def add_columns(origin: Origin, verb: str, columns: Sequence[Any], named: Mappin
     """
     if not columns and not named:
         raise located(InvalidArgumentError(describe(f"{verb}() got no column", remedy="name one")))
-    source = None if origin.only is None else origin.program.node(origin.only.node)
+    source = None if origin.only is None else origin.program.declarations.node(origin.only.node)
     if not isinstance(source, SourceNode):
         before = "a union or an exchange" if source is None else repr(source.name)
         what = f"{verb}(...) runs in Spark, right behind a source, but here it stands behind {before}"
         remedy = f"put {verb}(...) before it, and watermarks behind with assign_timestamps_and_watermarks(...)"
         raise located(DefinitionError(describe(what, remedy=f"{remedy}, or use map, filter")))
     step = NativeStep(verb, tuple(columns), tuple(named.items()))
-    copy = origin.program.add(
+    copy = origin.program.declarations.add(
         lambda number, line: replace(source, id=number, location=line, native=(*source.native, step))
     )
     return Origin(origin.program, (Upstream(copy.id),))

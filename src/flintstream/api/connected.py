@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from flintstream.api.arguments import KeyLike, TypeLike, read_key, read_type, require
 from flintstream.api.stream import Origin, add_node
-from flintstream.errors import DefinitionError, TypeMismatchError, describe
+from flintstream.errors import DefinitionError, describe
 from flintstream.graph.location import users_line
 from flintstream.graph.nodes import Exchange, FunctionNode
 from flintstream.model.functions import Function
@@ -85,10 +85,6 @@ class ConnectedStreams(Generic[S]):
         return all(each.exchange.key is not None for origin in self._origins for each in origin.upstreams)
 
     def _declare(self, name: str, function: Function, output_type: Any, emits: TypeInformation | None) -> S:
-        if self._origins[0].program is not self._origins[1].program:
-            line = users_line()
-            what = "two streams of different environments cannot meet"
-            raise TypeMismatchError(describe(what, line, "declare both in one environment"), location=line)
         return add_node(
             self._origins,
             self._result,

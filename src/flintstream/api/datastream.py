@@ -62,7 +62,7 @@ def _needs_keys(call: str) -> Callable[..., Any]:
     """Return a method that refuses what only streams with keys can do."""
 
     def refuse(self: Any, *arguments: Any, **named: Any) -> Any:
-        alternative = "; window_all(...) needs none" if call == "window" else ""
+        alternative = ", or use window_all(...)" if call == "window" else ""
         what, remedy = f"{call}(...) works per key, and this stream has none", f"put key_by(...) before it{alternative}"
         raise located(DefinitionError(describe(what, remedy=remedy)))
 
@@ -156,18 +156,21 @@ class DataStream(Declared):
         upstreams = list(self._origin.upstreams)
         types = {self._origin.type_info}
         for stream in streams:
-            other = require(stream, DataStream, "a DataStream", "pass streams of the same environment")._origin
-            if other.program is not self._program:
-                what = "two streams of different environments cannot meet"
-                raise located(TypeMismatchError(describe(what, remedy="declare both in one environment")))
+            other = self._beside(stream)
             upstreams += other.upstreams
             types.add(other.type_info)
         return DataStream(Origin(self._program, tuple(upstreams), types.pop() if len(types) == 1 else None))
 
     def connect(self, ds: DataStream) -> ConnectedStreams[DataStream]:
         """Put another stream beside this one, to be processed by one function with a method for each."""
-        other = require(ds, DataStream, "a DataStream", "pass a stream of the same environment")
-        return ConnectedStreams(self._origin, other._origin, DataStream)
+        return ConnectedStreams(self._origin, self._beside(ds), DataStream)
+
+    def _beside(self, stream: DataStream) -> Origin:
+        other = require(stream, DataStream, "a DataStream", "pass a stream of the same environment")._origin
+        if other.program is not self._program:
+            what = "two streams of different environments cannot meet"
+            raise located(TypeMismatchError(describe(what, remedy="declare both in one environment")))
+        return other
 
     def project(self, *field_indexes: int) -> DataStream:
         """Keep only these fields of tuples or rows, in this order."""
@@ -247,7 +250,7 @@ class DataStream(Declared):
         """Return what the operator sent to a side output."""
         tag = require(output_tag, OutputTag, "an OutputTag", "pass the tag that the function yields")
         number = self._operator("get_side_output")
-        check_emits(self._program.node(number), tag)
+        check_emits(self._program.declarations.node(number), tag)
         side = DataStream(Origin(self._program, (Upstream(number, tag.tag_id),), tag.type_info))
         if tag.type_info is None:
             return side
@@ -264,7 +267,7 @@ class DataStream(Declared):
 
     def _end(self, name: str, sink: Sink) -> DataStreamSink:
         inputs = (self._origin.upstreams,)
-        node = self._program.add(
+        node = self._program.declarations.add(
             lambda number, line: SinkNode(id=number, location=line, inputs=inputs, name=name, sink=sink)
         )
         return DataStreamSink(self._program, node.id)

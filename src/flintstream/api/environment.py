@@ -29,6 +29,7 @@ from flintstream.model.connect import Source
 from flintstream.model.job import JobClient
 from flintstream.model.time import DurationLike
 from flintstream.model.watermarks import WatermarkStrategy
+from flintstream.ops.adapters import Unchanged
 from flintstream.planner.plan import Plan
 
 RUNTIME_VARIABLE = "FLINTSTREAM_RUNTIME"
@@ -152,8 +153,10 @@ class StreamExecutionEnvironment(Program):
         """
         checked = require(source, Source, "a Source", "pass a Source, or use from_collection, from_dataframe")
         name = source_name or type(checked).__name__
+        stream = self._declare_source(checked, name, None)
         declared = read_type(type_info)
-        stream = self._declare_source(checked, name, declared, output_type=declared)
+        if declared is not None:
+            stream = stream.map(Unchanged(), declared).name("Typed")
         return self._timed(stream, watermark_strategy, watermark)
 
     def from_dataframe(self, df: Any, watermark: WatermarkStrategy | None = None) -> DataStream:
@@ -187,7 +190,7 @@ class StreamExecutionEnvironment(Program):
         return self._timed(self._declare_source(source, "Data Generator", None), None, watermark)
 
     def _declare_source(self, source: Source, name: str, emits: Any, **attributes: Any) -> DataStream:
-        node = self.add(
+        node = self.declarations.add(
             lambda number, line: SourceNode(id=number, location=line, name=name, source=source, **attributes)
         )
         return DataStream(Origin(self, (Upstream(node.id),), emits))
@@ -204,6 +207,16 @@ class StreamExecutionEnvironment(Program):
         if chosen is None or chosen == WatermarkStrategy.no_watermarks():
             return stream
         return stream.assign_timestamps_and_watermarks(chosen)
+
+    def show_progress(self, show: bool = True) -> Self:
+        """Show one line of live progress on stderr: records in and out, watermark, epoch."""
+        self._settings.progress = show
+        return self
+
+    def add_listener(self, listener: Callable[[Any, Any, float], None]) -> Self:
+        """Call `listener(manifest, task reports, seconds)` in the driver after every committed epoch."""
+        self._settings.listeners.append(listener)
+        return self
 
     def add_jars(self, *jars_path: str) -> None:
         """Put Java archives on the classpath of the Spark session that is started."""
@@ -242,6 +255,10 @@ class StreamExecutionEnvironment(Program):
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Refuse: Spark ships files."""
         refuse("register_cached_file", "set spark.files in the configuration")
+
+    def set_default_savepoint_directory(self, directory: str) -> Self:
+        """Refuse: savepoints are still to come."""
+        refuse("set_default_savepoint_directory", "keep checkpoints with set_checkpoint_dir(...)")
 
     set_buffer_timeout = without_effect("set_buffer_timeout")
     disable_operator_chaining = without_effect("disable_operator_chaining")

@@ -73,7 +73,7 @@ class KeyedOperations(Generic[S]):
         >>> list(counts.execute_and_collect())
         [('a', 1), ('b', 1), ('a', 2)]
         """
-        remedy = "pass a KeyedProcessFunction; a ProcessFunction is for streams without keys"
+        remedy = "pass a KeyedProcessFunction, since a ProcessFunction is for streams without keys"
         function = require(func, KeyedProcessFunction, "a KeyedProcessFunction", remedy)
         inferred = infer_yield_type(function)
         methods = ("process_element",)

@@ -24,7 +24,7 @@ class Declared(ABC):
 
     def get_name(self) -> str:
         """Return the operator's name."""
-        return self._program.node(self._operator("get_name")).name
+        return self._program.declarations.node(self._operator("get_name")).name
 
     def name(self, name: str) -> Self:
         """Set the operator's name, which plans, metrics and errors show."""
@@ -50,20 +50,20 @@ class Declared(ABC):
 
     def set_description(self, description: str) -> Self:
         """Set what the execution plan and `explain()` show besides the name."""
-        self._program.describe_node(self._operator("set_description"), description)
+        self._program.declarations.descriptions[self._operator("set_description")] = description
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Set how many instances of the operator run side by side."""
         number = self._operator("set_parallelism")
-        limit = self._program.node(number).max_parallelism
+        limit = self._program.declarations.node(number).max_parallelism
         check_count("parallelism", parallelism, most=limit)
         return self._change("set_parallelism", parallelism=parallelism)
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Set a limit to the operator's parallelism; the number of key groups is the environment's."""
         number = self._operator("set_max_parallelism")
-        least = self._program.node(number).parallelism or 1
+        least = self._program.declarations.node(number).parallelism or 1
         check_count("max parallelism", max_parallelism, least=least, most=MOST_KEY_GROUPS)
         return self._change("set_max_parallelism", max_parallelism=max_parallelism)
 
@@ -72,7 +72,7 @@ class Declared(ABC):
         return self._change("force_non_parallel", parallelism=1, max_parallelism=1)
 
     def _change(self, call: str, **changes: Any) -> Self:
-        self._program.change(self._operator(call), **changes)
+        self._program.declarations.change(self._operator(call), **changes)
         return self
 
     set_buffer_timeout = without_effect("set_buffer_timeout")

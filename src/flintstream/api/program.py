@@ -1,23 +1,20 @@
 """A program: what was declared so far, how it shall run, and its execution; the environment without its sources.
 
-Streams hold their program and add to it. It stands apart from the environment so that streams need not know who made
-them, and the environment may know streams: imports in one direction.
+Streams hold their program and declare into it. It stands apart from the environment so that streams need not know who
+made them, and the environment may know streams: imports in one direction.
 """
 
 from __future__ import annotations
 
-import itertools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn
 
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
+from flintstream.api.declarations import Declarations
 from flintstream.api.settings import JobSettings
 from flintstream.errors import DefinitionError, InvalidArgumentError, describe
-from flintstream.graph.location import users_line
-from flintstream.graph.nodes import Node, SourceNode, StreamGraph
+from flintstream.graph.nodes import SourceNode, StreamGraph
 from flintstream.model.config import RuntimeExecutionMode
 from flintstream.model.job import JobClient, JobExecutionResult
 from flintstream.planner.compile import compile_graph
@@ -28,48 +25,13 @@ from flintstream.planner.ship import check_functions
 INTERRUPTED = 130
 """The exit status of a program that Ctrl-C ended, as shells have it."""
 
-N = TypeVar("N", bound=Node)
-
 
 class Program(ABC):
-    """All nodes ever declared, and which of them the next execution runs."""
+    """What an environment is to its streams: settings, declarations, and the ways to run them."""
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
-        self._nodes: dict[int, Node] = {}
-        self._pending: set[int] = set()
-        self._numbers = itertools.count(1)
-        self._descriptions: dict[int, str] = {}
-
-    def add(self, make: Callable[[int, str], N]) -> N:
-        """Add the node that `make(id, user's line)` returns."""
-        node = make(next(self._numbers), users_line())
-        self._nodes[node.id] = node
-        self._pending.add(node.id)
-        return node
-
-    def node(self, number: int) -> Node:
-        """Return a node as it is now."""
-        return self._nodes[number]
-
-    def change(self, number: int, **changes: Any) -> None:
-        """Replace a node by one that differs in some attributes."""
-        self._nodes[number] = replace(self._nodes[number], **changes)
-
-    def describe_node(self, number: int, description: str) -> None:
-        """Set what plans show for a node besides its name."""
-        self._descriptions[number] = description
-
-    def graph(self) -> StreamGraph:
-        """Return what the next execution is about: all declared since the last, with everything upstream of it."""
-        wanted: set[int] = set()
-        waiting = list(self._pending)
-        while waiting:
-            current = waiting.pop()
-            if current not in wanted:
-                wanted.add(current)
-                waiting += [origin.node for port in self._nodes[current].inputs for origin in port]
-        return StreamGraph({number: self._nodes[number] for number in sorted(wanted)})
+        self.declarations = Declarations()
 
     def get_config(self) -> ExecutionConfig:
         """Return how jobs run, to be changed."""
@@ -81,7 +43,7 @@ class Program(ABC):
 
     def compile(self, job_name: str | None = None) -> Plan:
         """Return the plan of what was declared, or raise what is wrong with it."""
-        graph = self.graph()
+        graph = self.declarations.graph()
         plan = compile_graph(graph, self._settings.for_planner(job_name, self._is_batch(graph)))
         for op in plan.operators:
             limit = op.node.max_parallelism or plan.max_parallelism
@@ -121,7 +83,7 @@ class Program(ABC):
         >>> [node["type"] for node in json.loads(env.get_execution_plan())["nodes"]]
         ['Source: Collection Source', 'Map', 'Sink: Print']
         """
-        return plan_as_json(self.compile(), self._descriptions)
+        return plan_as_json(self.compile(), self.declarations.descriptions)
 
     def explain(self) -> str:
         """Print how the program will run, and return the same text.
@@ -130,7 +92,7 @@ class Program(ABC):
         takes (native in Spark, vectorised, or per record in Python), and the guarantee with its weakest link.
         """
         settings = self._settings
-        text = explain_plan(self.compile(), settings.runtime, settings.checkpoint_dir, self._descriptions)
+        text = explain_plan(self.compile(), settings.runtime, settings.checkpoint_dir, self.declarations.descriptions)
         sys.stdout.write(f"{text}\n")
         return text
 
@@ -158,7 +120,7 @@ class Program(ABC):
         """Compile, and forget what was declared: the next execution is about what comes after."""
         plan = self.compile(job_name)
         check_functions(plan)
-        self._pending.clear()
+        self.declarations.settle()
         return plan
 
     def _stop(self, client: JobClient | None, job_name: str | None) -> NoReturn:

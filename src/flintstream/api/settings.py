@@ -40,6 +40,7 @@ class JobSettings:
     max_records: int = 0
     state_entries_in_memory: int = _DEFAULTS.state_entries_in_memory
     progress: bool = False
+    listeners: list[Any] = field(default_factory=list[Any])
     spark: dict[str, str] = field(default_factory=dict[str, str])
 
     def default_parallelism(self) -> int:
@@ -78,6 +79,7 @@ class JobSettings:
             tolerable_failures=self.tolerable_failures,
             session=self.session,
             progress=self.progress,
+            listeners=tuple(self.listeners),
             spark_settings=tuple(self.spark.items()),
         )
 

@@ -82,5 +82,5 @@ def add_node(
     """Put a node behind one or more streams, one input port each."""
     program = origins[0].program
     inputs = tuple(origin.upstreams for origin in origins)
-    node = program.add(lambda number, line: make(id=number, location=line, inputs=inputs, **attributes))
+    node = program.declarations.add(lambda number, line: make(id=number, location=line, inputs=inputs, **attributes))
     return result(Origin(program, (Upstream(node.id),), node.output_type or emits))

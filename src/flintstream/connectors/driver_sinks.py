@@ -24,9 +24,7 @@ class _DriverWriter(SinkWriter):
     """Keeps an epoch's records as columns."""
 
     def __init__(self, context: WriterContext) -> None:
-        # A runtime that does not say how many subtasks there are counts as one with a single subtask.
-        parallelism = getattr(context, "parallelism", 1)
-        self._parcel = Parcel(context.subtask, parallelism)
+        self._parcel = Parcel(context.subtask, context.parallelism)
 
     def write_batch(self, batch: Any) -> None:
         """Called instead of `write` with a batch that has values, timestamps and a stamp for each record."""

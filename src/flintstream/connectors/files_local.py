@@ -100,7 +100,7 @@ class LocalFileReader(SplitSource):
 
     def _look(self) -> _Index:
         files = list_files(self.source.paths)
-        if self.source.format.name == "text":
+        if self.source.format == "text":
             counts = [len(self._load(file, None)) for file in files]
             return _Index(tuple(files), tuple(accumulate(counts, initial=0)), None)
         declared = self.source.schema
@@ -115,7 +115,7 @@ class LocalFileReader(SplitSource):
     def _load(self, file: Path, schema: pa.Schema | None) -> pa.Array:
         if self._loaded is None or self._loaded[0] != file:
             if schema is None:
-                records = _read_lines(file, self.source.format.options["charset"])
+                records = _read_lines(file, self.source.options["charset"])
             else:
                 records = _to_structs(_read_table(self.source, file, schema), schema)
             self._loaded = (file, records)
@@ -175,7 +175,7 @@ def _read_lines(file: Path, charset: str) -> pa.Array:
 
 def _measure(source: FileSource, file: Path) -> tuple[int, pa.Schema]:
     """Return how many records a file has, and its schema."""
-    if source.format.name == "parquet":
+    if source.format == "parquet":
         try:
             with pq.ParquetFile(file) as parquet:
                 return parquet.metadata.num_rows, parquet.schema_arrow.remove_metadata()
@@ -188,15 +188,15 @@ def _measure(source: FileSource, file: Path) -> tuple[int, pa.Schema]:
 def _read_table(source: FileSource, file: Path, schema: pa.Schema | None) -> pa.Table:
     """Return a file's content; with a schema in its columns and types, else as they are found."""
     try:
-        if source.format.name == "parquet":
+        if source.format == "parquet":
             with pq.ParquetFile(file) as parquet:
                 table = parquet.read()
         elif not (content := _content(file)).strip():
             table = pa.table({})
-        elif source.format.name == "json":
+        elif source.format == "json":
             table = _read_json(content, schema)
         else:
-            table = _read_csv(content, schema, source.format.options)
+            table = _read_csv(content, schema, source.options)
         return table if schema is None else _select(table, schema)
     except _UNREADABLE as error:
         raise _unreadable(file, error) from error
@@ -230,7 +230,7 @@ def _read_csv(content: bytes, schema: pa.Schema | None, options: dict[str, Any])
             column_names=names,
             autogenerate_column_names=not options["header"] and names is None,
         ),
-        parse_options=pacsv.ParseOptions(delimiter=options["delimiter"], newlines_in_values=True),
+        parse_options=pacsv.ParseOptions(delimiter=options["sep"], newlines_in_values=options["multiLine"]),
         convert_options=pacsv.ConvertOptions(
             column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False
         ),

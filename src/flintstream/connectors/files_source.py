@@ -29,7 +29,7 @@ class StreamFormat:
 
     Attributes:
         name: "text", "json", "csv" or "parquet".
-        options: text: `charset`; csv: `header`, `delimiter`.
+        options: In the words of Spark's readers. text: `charset`; csv: `header`, `sep`, `escape`, `multiLine`.
     """
 
     name: str
@@ -54,13 +54,14 @@ class FileSource(Source):
 
     Example:
         >>> source = FileSource.csv("readings", "sensor STRING, celsius DOUBLE")
-        >>> source.format.name, source.schema.names, source.is_bounded
+        >>> source.format, source.schema.names, source.is_bounded
         ('csv', ['sensor', 'celsius'], True)
-        >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "a.txt", "b.txt").build().format.name
+        >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "a.txt", "b.txt").build().format
         'text'
 
     Attributes:
-        format: The format with its options.
+        format: "text", "json", "csv" or "parquet".
+        options: The format's options, as in `StreamFormat`.
         paths: Absolute paths, or addresses with a scheme; they may hold `*`.
         schema: An Arrow schema, or None to find it in the files.
         discovery_interval_ms: How often to look for new files; None reads those that are there at the start, and ends.
@@ -82,7 +83,8 @@ class FileSource(Source):
         if files_per_epoch is not None and files_per_epoch < 1:
             what = f"files_per_epoch is {files_per_epoch}"
             raise InvalidArgumentError(describe(what, remedy="give 1 or more, or None"))
-        self.format = form
+        self.format = form.name
+        self.options = dict(form.options)
         self.paths = tuple(map(_absolute, given))
         self.schema: pa.Schema | None = to_arrow_schema(schema)
         self.discovery_interval_ms = None if monitor is None else to_millis(monitor)
@@ -117,16 +119,18 @@ class FileSource(Source):
         header: bool = True,
         *,
         delimiter: str = ",",
+        multi_line: bool = True,
         **options: Any,
     ) -> FileSource:
         """Return a source of CSV files, with a header in each or none; the options are `monitor`, `files_per_epoch`.
 
-        Without header and schema the columns are f0, f1, ...
+        Without header and schema the columns are f0, f1, ... A quote inside quotes is written twice. If no value holds
+        an end of line, `multi_line=False` lets Spark read a large file in pieces.
         """
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise InvalidArgumentError(describe(f"{delimiter!r} cannot be a delimiter", remedy="give one character"))
-        form = StreamFormat("csv", {"header": header, "delimiter": delimiter})
-        return FileSource(form, path, schema=schema, **options)
+        form = {"header": header, "sep": delimiter, "escape": '"', "multiLine": multi_line}
+        return FileSource(StreamFormat("csv", form), path, schema=schema, **options)
 
     @staticmethod
     def parquet(path: PathText | Sequence[PathText], schema: Any = None, **options: Any) -> FileSource:
@@ -134,7 +138,7 @@ class FileSource(Source):
         return FileSource(StreamFormat("parquet"), path, schema=schema, **options)
 
     def __repr__(self) -> str:
-        return f"FileSource({self.format.name}, {', '.join(self.paths)})"
+        return f"FileSource({self.format}, {', '.join(self.paths)})"
 
 
 class FileSourceBuilder:

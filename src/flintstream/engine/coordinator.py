@@ -47,10 +47,14 @@ class Coordinator:
             if isinstance(op.node, SinkNode) and op.node.sink is not None
         }
         self._pending_timers = 0
+        found = manifests.newest(storage)
+        # Splits are made once in the life of a job's state: positions belong to them, whatever the parallelism is now.
+        self._split_into = {} if found is None else dict(found.split_into)
         self._splits: dict[int, list[Split]] = {}
         for op in plan.operators:
             if isinstance(op.node, SourceNode) and isinstance(op.node.source, SplitSource):
-                self._splits[op.id] = list(op.node.source.splits(op.parallelism))
+                into = self._split_into.setdefault(op.uid, op.parallelism)
+                self._splits[op.id] = list(op.node.source.splits(into))
         self.lanes = LaneBook(plan, {node: [s.number for s in splits] for node, splits in self._splits.items()})
 
     def recover(self) -> Manifest | None:
@@ -146,6 +150,7 @@ class Coordinator:
             "" if self.manifest is None else self.manifest.digest(),
             self.plan.max_parallelism,
             layout=self.layout(),
+            split_into=self._split_into,
             positions=self._next_positions(context),
             watermarks=self._watermarks(reports),
             state=self._next_state(context, reports, inline),
@@ -200,11 +205,13 @@ class Coordinator:
             old = handles[0] if len(handles) == 1 else StateHandle()
             files = old.files
             if report.state is not None:
-                file = report.state.file
+                new = list(report.state.files)
                 if report.state.data is not None:
-                    file = replace(file, path=inline.path, offset=inline.add(report.state.data))
-                files = (*files[: report.state.keep], file)
-            tokens = (*old.tokens, (context.epoch, report.token))[-TOKENS_KEPT:]
+                    new[-1] = replace(new[-1], path=inline.path, offset=inline.add(report.state.data))
+                files = (*files[: report.state.keep], *new)
+            # The state that a task took out of other partitions' files has no name yet: it gets the task's own.
+            known = old.tokens or ((context.epoch - 1, report.token),)
+            tokens = (*known, (context.epoch, report.token))[-TOKENS_KEPT:]
             state[f"{report.level}/{report.partition}"] = StateHandle(files, tokens)
         return state
 

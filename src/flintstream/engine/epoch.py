@@ -8,6 +8,9 @@ from typing import Any
 
 from flintstream.ops.clock import ChunkSteps, LaneTime
 
+ENTRIES_IN_MEMORY = 2_000_000
+"""How many entries of state a partition keeps in memory, unless the job says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
@@ -57,6 +60,7 @@ class EpochContext:
     ranges: tuple[ReadRange, ...]
     handles: Mapping[tuple[int, int], tuple[StateHandle, ...]]
     is_final: bool = False
+    entries_in_memory: int = ENTRIES_IN_MEMORY
 
 
 def producer_id(level: int, partition: int) -> int:
@@ -75,13 +79,13 @@ class ControlMessage:
 
 @dataclass(slots=True)
 class NewState:
-    """A changelog that a task made, behind the first `keep` files of its partition's chain.
+    """Files that a task made, behind the first `keep` files of its partition's chain.
 
-    `data` is set if it is small: the driver then writes it with the epoch's other small ones.
+    `data` is set if the last of them is small: the driver then writes it with the epoch's other small ones.
     """
 
     keep: int
-    file: StateFile
+    files: tuple[StateFile, ...]
     data: bytes | None = None
 
 

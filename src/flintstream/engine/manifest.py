@@ -30,6 +30,7 @@ class Manifest:
     predecessor: str = ""
     max_parallelism: int = 128
     layout: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    split_into: dict[str, int] = field(default_factory=dict[str, int])
     positions: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
     lanes: dict[int, LaneTime] = field(default_factory=dict[int, LaneTime])
     lane_owners: dict[int, str] = field(default_factory=dict[int, str])

@@ -12,7 +12,7 @@ class JobOptions:
 
     `checkpoint_dir` None keeps state in a directory that ends with the job. `interval_ms` is the least time between the
     starts of two epochs. `max_records` bounds one epoch's input (0: chosen by how long epochs take). `session` is a
-    user's own SparkSession.
+    user's own SparkSession. `listeners` are called after every committed epoch (see engine.loop.Listener).
     """
 
     checkpoint_dir: str | None = None
@@ -24,4 +24,5 @@ class JobOptions:
     session: Any = None
     master: str | None = None
     progress: bool = False
+    listeners: tuple[Any, ...] = ()
     spark_settings: tuple[tuple[str, str], ...] = ()

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from flintstream.engine.epoch import TaskReport
+from flintstream.engine.loop import Listener
 from flintstream.engine.manifest import Manifest
+from flintstream.engine.options import JobOptions
 from flintstream.graph.nodes import SinkNode, SourceNode
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.planner.plan import Plan
@@ -51,6 +53,19 @@ class ProgressLine:
             words.append(f"{late:,} late")
         words += [f"watermark {clock(min(known))}" if known else "no watermark yet", f"{seconds:.1f} s"]
         return " · ".join(words)
+
+
+def listener_of(plan: Plan, options: JobOptions) -> Listener:
+    """Return one listener for all that the options ask for."""
+    listeners: list[Listener] = list(options.listeners)
+    if options.progress:
+        listeners.append(ProgressLine(plan))
+
+    def tell_all(manifest: Manifest, reports: Sequence[TaskReport], seconds: float) -> None:
+        for listener in listeners:
+            listener(manifest, reports, seconds)
+
+    return tell_all
 
 
 def clock(timestamp: int) -> str:

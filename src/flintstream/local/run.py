@@ -12,8 +12,9 @@ from flintstream.engine.coordinator import Coordinator
 from flintstream.engine.envelope import DRIVER, Envelope
 from flintstream.engine.epoch import EpochContext, TaskReport
 from flintstream.engine.job import RunningJob
-from flintstream.engine.loop import EpochLoop, Listener
+from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
+from flintstream.engine.progress import listener_of
 from flintstream.engine.task import forget, read_range, run_level_task, run_source_task
 from flintstream.errors import UnsupportedError, describe
 from flintstream.graph.nodes import SourceNode
@@ -22,13 +23,13 @@ from flintstream.planner.plan import Plan
 from flintstream.state.storage import LocalStorage, MemoryStorage, Storage
 
 
-def submit(plan: Plan, options: JobOptions, background: bool = True, listener: Listener | None = None) -> RunningJob:
+def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJob:
     """Start a job in this process; with `background` in a thread, else it has ended when this returns."""
     check_sources(plan)
     storage = MemoryStorage() if options.checkpoint_dir is None else LocalStorage(options.checkpoint_dir)
     coordinator = Coordinator(plan, storage, options.retained)
     runner = LocalRunner(plan, storage)
-    loop = EpochLoop(coordinator, options, runner.run_epoch, listener)
+    loop = EpochLoop(coordinator, options, runner.run_epoch, listener_of(plan, options))
 
     def body() -> bool:
         coordinator.recover()

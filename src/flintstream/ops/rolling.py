@@ -66,11 +66,9 @@ def with_part(record: Any, position: int | str, part: Any) -> Any:
         fields[position] = part
         return fields
     if isinstance(record, Row):
-        row = Row.of_kind(record.get_row_kind(), *record)
+        row = Row.builder(record.get_field_names())(list(record))
+        row.set_row_kind(record.get_row_kind())
         row[position] = part
-        names = record.get_field_names()
-        if names is not None:
-            row.set_field_names(names)
         return row
     return dataclasses.replace(record, **{str(position): part})
 

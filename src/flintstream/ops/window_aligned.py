@@ -162,8 +162,13 @@ class AlignedWindowOperator(WindowOperator):
             window = TimeWindow(start, start + self._size)
             end, cleanup = min(window.end - 1, MAX_TIMESTAMP), self._cleanup_time(window)
             firing = self._due.group(end, window) if end > self.timers.watermark else None
-            leaving = firing if cleanup == end else self._due.group(cleanup, window)
-            pane = self._panes[start] = Pane(window, self._table, firing, None if cleanup == MAX_TIMESTAMP else leaving)
+            leaving = firing if cleanup == end else None
+            if end < cleanup < MAX_TIMESTAMP:
+                leaving = self._due.group(cleanup, window)
+            # One object per window where there can be, since equal objects are slower to compare.
+            known = leaving or firing
+            pane = Pane(window if known is None else known.window, self._table, firing, leaving)
+            self._panes[start] = pane
         return pane
 
     def _take_behind(self, index: int, key: Any, value: Any, last: int, run: Run, emissions: Emissions) -> None:
@@ -187,7 +192,7 @@ class AlignedWindowOperator(WindowOperator):
     def fire_until(self, watermark: int, run: Run, emissions: Emissions) -> None:
         due, timers, reached = self._due, self.timers, run.watermarks
         while due.due <= watermark:
-            step = bisect_right(reached, max(timers.watermark, due.due - 1))  # type: ignore[arg-type]
+            step = bisect_right(reached, max(timers.watermark, due.due - 1))
             if step == len(reached) or reached[step] > watermark:
                 return
             timers.watermark = int(reached[step])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flintstream.graph.nodes import Exchange, Node, SinkNode, SourceNode
+from flintstream.ops.conform import TypedKey
 from flintstream.ops.selectors import ConstantKey, FieldKey
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 
@@ -97,7 +98,7 @@ def _input(link: Link) -> str:
 
 
 def _exchange(exchange: Exchange) -> str:
-    key = exchange.key
+    key = exchange.key.source if isinstance(exchange.key, TypedKey) else exchange.key
     if exchange.kind != "HASH" or key is None:
         return exchange.kind
     if isinstance(key, FieldKey):

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from flintstream.engine.coordinator import Coordinator
 from flintstream.engine.job import RunningJob
-from flintstream.engine.loop import EpochLoop, Listener
+from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
+from flintstream.engine.progress import listener_of
 from flintstream.errors import EnvironmentSetupError, describe
 from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import SplitSource
@@ -22,14 +23,14 @@ from flintstream.spark.session import check_session, configure, create_session, 
 from flintstream.state.storage import LocalStorage
 
 
-def submit(plan: Plan, options: JobOptions, background: bool = True, listener: Listener | None = None) -> RunningJob:
+def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJob:
     """Start a job on Spark; with `background` in a thread, else it has ended when this returns."""
     session = session_for(plan, options)
     folder = checkpoint_folder(session, options)
     storage = LocalStorage(folder, durable=options.checkpoint_dir is not None)
     coordinator = Coordinator(plan, storage, options.retained)
     runner = SparkRunner(session, plan, storage)
-    loop = EpochLoop(coordinator, options, runner.run_ranges, listener)
+    loop = EpochLoop(coordinator, options, runner.run_ranges, listener_of(plan, options))
     run = loop.run
     if reads_frames(plan):
         query = QueryLoop(session, plan, options, coordinator, runner, loop, folder)

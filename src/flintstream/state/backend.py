@@ -2,17 +2,21 @@
 
 Operators ask for tables by name; the backend knows nothing of what is in them. State that no operator has claimed yet
 (its function asks for it later, or no longer exists) is kept as it came and carried along.
+
+While `spill` is set, the ordinary tables may be larger than memory: they hold a part of their entries, and whoever set
+it sees to their way to disk. Resident ones (timers, columnar windows) are whole in memory always.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import pyarrow as pa
 
 from flintstream.state.partials import PartialTable, drops_windows, is_partials
-from flintstream.state.table import Table, within
+from flintstream.state.spill import Spill
+from flintstream.state.table import Table, is_resident, parts_of, within
 
 
 class StateTable(Protocol):
@@ -38,6 +42,7 @@ class KeyedBackend:
         self.key: Any = None
         self.hash_of_key: Callable[[], int] = lambda: 0
         self.tables: dict[str, StateTable] = {}
+        self.spill: Spill | None = None
         self._unclaimed: dict[str, list[pa.RecordBatch]] = {}
 
     def table(self, name: str, build: Callable[[], T]) -> T:
@@ -48,11 +53,33 @@ class KeyedBackend:
             self.tables[name] = found
             for batch in self._unclaimed.pop(name, ()):
                 found.apply(batch)
+            if self.spill is not None and _is_spillable(found):
+                self.spill.attach(name, found)
         return found
+
+    def spillable(self) -> dict[str, Table]:
+        """Return the tables that need not be whole in memory."""
+        return {name: table for name, table in self.tables.items() if _is_spillable(table)}
+
+    def begin_spilling(self, spill: Spill) -> None:
+        """From now on tables find in `spill` what they do not have; committed state that nobody claimed is there too."""
+        self.spill = spill
+        for name, table in self.spillable().items():
+            spill.attach(name, table)
+        self._unclaimed = {name: batches for name, batches in self._unclaimed.items() if is_resident(batches[0])}
+
+    def end_spilling(self) -> None:
+        """From now on all tables are whole in memory again; they are empty, to be loaded anew."""
+        self.spill = None
+        for table in self.spillable().values():
+            table.data.fallback = None
+        self.clear()
 
     def apply(self, changes: Mapping[str, pa.RecordBatch]) -> None:
         """Bring all tables forward by one unpacked changelog; rows of other partitions' key groups are left out."""
         for name, batch in changes.items():
+            if self.spill is not None and not is_resident(batch):
+                continue
             mine = within(batch, self.groups)
             if not mine.num_rows and not drops_windows(mine):
                 continue
@@ -63,9 +90,9 @@ class KeyedBackend:
                 table.apply(mine)
 
     def delta(self) -> dict[str, pa.RecordBatch]:
-        """Return what changed since the last changelog, by table, and mark it clean."""
+        """Return what changed since the last changelog, by table, and mark it clean; spilling tables are left out."""
         changes: dict[str, pa.RecordBatch] = {}
-        for name, table in self.tables.items():
+        for name, table in self._in_memory():
             batch = table.delta(self.max_parallelism)
             if batch is not None:
                 changes[name] = batch
@@ -73,9 +100,9 @@ class KeyedBackend:
         return changes
 
     def snapshot(self) -> dict[str, pa.RecordBatch]:
-        """Return everything, by table."""
+        """Return everything, by table; spilling tables are left out."""
         rows: dict[str, pa.RecordBatch] = {}
-        for name, table in self.tables.items():
+        for name, table in self._in_memory():
             batch = table.snapshot(self.max_parallelism)
             if batch is not None:
                 rows[name] = batch
@@ -91,17 +118,31 @@ class KeyedBackend:
         for table in self.tables.values():
             table.clear()
 
+    def _in_memory(self) -> list[tuple[str, StateTable]]:
+        """Return the tables that are whole in memory."""
+        return [(name, table) for name, table in self.tables.items() if self.spill is None or not _is_spillable(table)]
+
     def entries(self) -> dict[str, int]:
-        """Return how many rows each table holds."""
-        return {name: len(table) for name, table in self.tables.items()}
+        """Return how many rows each table holds; of those that spill, how many it held at the last commit."""
+        spill = self.spill
+        if spill is None:
+            return {name: len(table) for name, table in self.tables.items()}
+        return {
+            name: spill.committed_rows(name) if _is_spillable(table) else len(table)
+            for name, table in self.tables.items()
+        }
+
+
+def _is_spillable(table: StateTable) -> TypeGuard[Table]:
+    return isinstance(table, Table) and not table.resident
 
 
 def table_like(batch: pa.RecordBatch) -> StateTable:
     """Return an empty table into which batches such as this one can be folded, whoever they belong to."""
     if is_partials(batch):
         return PartialTable()
-    names = batch.schema.names
-    return Table("", 1 + sum(name.startswith("part") for name in names), "value" in names)
+    has_value = "value" in batch.schema.names
+    return Table("", parts_of(batch), has_value, resident=is_resident(batch))
 
 
 def merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.RecordBatch | None:

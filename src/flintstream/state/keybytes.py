@@ -17,7 +17,7 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def entry_bytes(entry: Any, parts: int) -> bytes:
 
 def part_bytes(value: Any) -> bytes:
     """Return the bytes of one part of an entry, at most LONGEST_PART of them."""
-    kind = cast("type", type(value))
+    kind: Any = type(value)
     if kind is str:
         data = value.encode("utf-8", "surrogatepass")
         if len(data) < LONGEST_PART - 1:
@@ -66,7 +66,8 @@ def _digest(data: bytes) -> bytes:
 
 def canonical(value: Any) -> bytes:
     """Return the bytes of any value, however long."""
-    encode = _EXACT.get(cast("type", type(value)))
+    kind: Any = type(value)
+    encode = _EXACT.get(kind)
     if encode is not None:
         return encode(value)
     for base, encode in _SUBCLASSES:

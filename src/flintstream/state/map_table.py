@@ -5,7 +5,7 @@ Separate from `Table` because a map state may be large: touching one of its entr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ class MapTable(Table):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, parts=2)
+        self._counted = 0
 
     def put_in(self, key: Any, inner: Any, value: Any) -> None:
         """Set one entry of a key's map."""
@@ -52,6 +53,15 @@ class MapTable(Table):
         values = [(self.data.get(key) or empty).get(inner, GONE) for key, inner in entries]
         return write_rows(self, entries, values, max_parallelism)
 
+    def scope_parts(self, scope: Any) -> tuple[Any, ...]:
+        """Return the parts that the rows of one map have in common; a map stands under its key, or under key and more."""
+        return (scope,) if self.parts == 2 else scope
+
+    def dirty_rows(self) -> Iterator[tuple[Any, Any]]:
+        empty: dict[Any, Any] = {}
+        for scope, inner in self.dirty:
+            yield (*self.scope_parts(scope), inner), (self.data.get(scope) or empty).get(inner, GONE)
+
     def snapshot(self, max_parallelism: int) -> pa.RecordBatch | None:
         rows = [((key, inner), value) for key, held in self.data.items() for inner, value in held.items()]
         if not rows:
@@ -64,6 +74,7 @@ class MapTable(Table):
             if held is None:
                 held = self.data[key] = {}
             held[inner] = value
+            self._counted += 1
 
     def unload(self, entry: Any) -> None:
         key, inner = entry
@@ -73,5 +84,22 @@ class MapTable(Table):
             if not held:
                 del self.data[key]
 
+    def mark_clean(self) -> None:
+        self._counted += len(self.dirty)
+        super().mark_clean()
+
+    def clear(self) -> None:
+        super().clear()
+        self._counted = 0
+
+    def found(self, rows: int) -> None:
+        """A map of so many rows was found on disk and is in memory now."""
+        self._counted += rows
+
+    def at_most(self) -> int:
+        return self._counted + len(self.dirty)
+
     def __len__(self) -> int:
-        return sum(map(len, self.data.values()))
+        # Nothing is counted while entries are put and removed, so this walks over all keys.
+        self._counted = sum(map(len, self.data.values()))
+        return self._counted

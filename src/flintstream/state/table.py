@@ -7,7 +7,7 @@ such batches again. Entries that are not in memory are found through `fallback`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from flintstream.state.codec import decode, encode, field_of, kind_of_field
 from flintstream.state.keygroups import hash_column, key_groups
+from flintstream.state.partials import TABLE_METADATA
 
 GONE = object()
 """Stands in a merged delta for an entry that was removed."""
+_RESIDENT = b"resident"
 
 
 class Entries(dict[Any, Any]):
@@ -39,12 +41,16 @@ class Entries(dict[Any, Any]):
 
 
 class Table:
-    """Rows `entry -> value`; an entry is the key itself (`parts` = 1) or a tuple of key and further parts."""
+    """Rows `entry -> value`; an entry is the key itself (`parts` = 1) or a tuple of key and further parts.
 
-    def __init__(self, name: str, parts: int = 1, has_value: bool = True) -> None:
+    `resident` tables are read as a whole, so they stay in memory however large they are; those without values are.
+    """
+
+    def __init__(self, name: str, parts: int = 1, has_value: bool = True, resident: bool = False) -> None:
         self.name = name
         self.parts = parts
         self.has_value = has_value
+        self.resident = resident or not has_value
         self.data = Entries()
         self.dirty: set[Any] = set()
 
@@ -68,6 +74,12 @@ class Table:
         entries = list(self.dirty)
         get = self.data.get
         return write_rows(self, entries, [get(entry, GONE) for entry in entries], max_parallelism)
+
+    def dirty_rows(self) -> Iterator[tuple[Any, Any]]:
+        """Yield what became dirty as entries and values, GONE for what was removed."""
+        get = self.data.get
+        for entry in self.dirty:
+            yield entry, get(entry, GONE)
 
     def snapshot(self, max_parallelism: int) -> pa.RecordBatch | None:
         """Return every row in memory as a changelog batch, or None if there is none."""
@@ -106,6 +118,10 @@ class Table:
         self.data.clear()
         self.dirty.clear()
 
+    def at_most(self) -> int:
+        """Return a number of rows that is quick to tell and not less than what is in memory."""
+        return len(self.data)
+
     def __len__(self) -> int:
         return len(self.data)
 
@@ -135,7 +151,18 @@ def write_rows(table: Table, entries: list[Any], values: list[Any], max_parallel
     fields.append(pa.field("gone", pa.bool_()))
     if table.has_value:
         add("value", [None if value is GONE else value for value in values] if True in gone else values)
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    metadata = {TABLE_METADATA: _RESIDENT} if table.has_value and table.resident else None
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
+
+
+def parts_of(batch: pa.RecordBatch) -> int:
+    """Return how many parts the entries of a changelog batch have."""
+    return 1 + sum(name.startswith("part") for name in batch.schema.names)
+
+
+def is_resident(batch: pa.RecordBatch) -> bool:
+    """Whether a changelog batch is of a table that stays in memory, however large it is."""
+    return "value" not in batch.schema.names or TABLE_METADATA in (batch.schema.metadata or {})
 
 
 def within(batch: pa.RecordBatch, groups: range) -> pa.RecordBatch:

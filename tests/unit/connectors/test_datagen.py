@@ -39,7 +39,7 @@ def records_of(source: DataGeneratorSource, parallelism: int) -> list[dict]:
     return [record for s in splits for record in source.read(s.number, s.start, s.end).to_pylist()]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 3), st.integers(0, 20_000), st.lists(st.integers(1, 9_000), min_size=1, max_size=6))
 def test_a_range_is_the_same_in_any_cut(split, start, lengths):
     source = DataGeneratorSource(FIELDS, seed=5, splits=4)
@@ -51,6 +51,7 @@ def test_a_range_is_the_same_in_any_cut(split, start, lengths):
     assert pa.concat_arrays(pieces).equals(whole)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 60), st.integers(1, 7), st.integers(1, 7))
 def test_the_records_are_the_same_whatever_the_parallelism(count, one, other):
     def sorted_records(parallelism):
@@ -139,6 +140,7 @@ def test_choice_is_even_or_by_weight_and_keeps_its_type():
     assert column(choice(["a"])).type == pa.string()
 
 
+@settings(deadline=None)
 @given(st.integers(0, 50), st.floats(0, 20, allow_nan=False))
 def test_timestamps_are_never_later_than_the_jitter_behind_an_earlier_record(jitter, step):
     times = column(timestamps(0, step, jitter), 2_000).to_numpy()

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintstream.connectors.driver_sinks import CollectSink, PrintSink
@@ -17,11 +16,6 @@ from flintstream.model.types import Types
 from flintstream.ops.batch import Batch, Values
 
 
-@dataclass(frozen=True)
-class Context(WriterContext):
-    parallelism: int = 1
-
-
 def batch_of(rows, stamps, timestamps=None):
     columns = [np.array(column, np.int64) for column in zip(*stamps, strict=True)]
     times = np.array(timestamps if timestamps is not None else [0] * len(rows), np.int64)
@@ -29,7 +23,7 @@ def batch_of(rows, stamps, timestamps=None):
 
 
 def part_of(sink: Sink, subtask: int, *batches: Batch, parallelism: int = 1, epoch: int = 1):
-    writer = sink.create_writer(Context("job", "out", epoch, subtask, "a", parallelism))
+    writer = sink.create_writer(WriterContext("job", "out", epoch, subtask, "a", parallelism))
     for batch in batches:
         writer.write_batch(batch)
     return writer.prepare_commit()
@@ -64,6 +58,7 @@ VALUES = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(VALUES, min_size=1, max_size=4), max_size=8), st.integers(1, 3))
 def test_any_values_in_any_batches_come_back_in_the_order_of_their_stamps(batches, subtasks):
     sink = CollectSink()

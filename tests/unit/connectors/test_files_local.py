@@ -11,7 +11,7 @@ import zlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintstream.connectors.files_local import LocalFileReader, list_files
@@ -142,6 +142,7 @@ def test_parquet_files_of_different_schemas(tmp_path):
         everything(FileSource.parquet(tmp_path))
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_range_is_the_same_in_any_cut(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("cuts")

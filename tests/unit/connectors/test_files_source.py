@@ -15,7 +15,7 @@ def test_it_is_built_as_in_pyflink():
     builder = FileSource.for_record_stream_format(StreamFormat.text_line_format("latin-1"), "/a", "/b")
     source = builder.build()
     assert source.is_bounded
-    assert source.format == StreamFormat("text", {"charset": "latin-1"})
+    assert (source.format, source.options) == ("text", {"charset": "latin-1"})
     assert source.paths == ("/a", "/b")
     watched = builder.monitor_continuously(Duration.of_seconds(5)).build()
     assert not watched.is_bounded
@@ -25,9 +25,10 @@ def test_it_is_built_as_in_pyflink():
 
 def test_the_short_forms_say_the_same():
     text = FileSource.text("/a", monitor="10s", files_per_epoch=2)
-    assert (text.format.name, text.discovery_interval_ms, text.files_per_epoch) == ("text", 10_000, 2)
+    assert (text.format, text.discovery_interval_ms, text.files_per_epoch) == ("text", 10_000, 2)
     csv = FileSource.csv(["/a", Path("/b")], "x INT", header=False, delimiter=";")
-    assert csv.format == StreamFormat("csv", {"header": False, "delimiter": ";"})
+    assert (csv.format, csv.options) == ("csv", {"header": False, "sep": ";", "escape": '"', "multiLine": True})
+    assert FileSource.csv("/a", multi_line=False).options["multiLine"] is False
     assert (csv.paths, csv.schema) == (("/a", "/b"), pa.schema([("x", pa.int32())]))
     assert FileSource.json("/a", {"x": int}).schema == pa.schema([("x", pa.int64())])
     assert FileSource.parquet("/a").schema is None

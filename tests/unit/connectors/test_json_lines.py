@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintstream.connectors.json_lines import json_lines
@@ -40,6 +40,7 @@ MAYBE = {
 }
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.fixed_dictionaries({name: st.none() | values for name, (_, values) in MAYBE.items()}), max_size=8),
     st.integers(0, 3),

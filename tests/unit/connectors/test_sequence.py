@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintstream.connectors.sequence import NumberSequenceSource
 from flintstream.errors import InvalidArgumentError
 
 
+@settings(deadline=None)
 @given(st.integers(-50, 50), st.integers(0, 100), st.integers(1, 9))
 def test_splits_are_contiguous_cover_the_range_and_differ_by_one_at_most(start, length, parallelism):
     source = NumberSequenceSource(start, start + length)
