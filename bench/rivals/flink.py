@@ -57,14 +57,14 @@ def configuration(settings: dict[str, str]) -> Configuration:
     return result
 
 
-def run(job: JobClient, settings: dict[str, str], metric: str, warmup_events: float) -> tuple[int, float, dict[str, Any]]:
+def run(job: JobClient, settings: dict[str, str], operator: str, warmup_events: float) -> tuple[int, float, dict[str, Any]]:
     """Wait for the job's end and measure it after the warm-up.
 
-    Steady state: between two readings of an operator's own counter, summed over its subtasks, the first one after the
+    Steady state: between two readings of an operator's own counter of the records it has given out, summed over its subtasks, the first one after the
     warm-up and the last one before the job ended; start-up and shut-down are outside.
 
     Args:
-        metric: the counter, `operator.numRecordsIn` or `operator.numRecordsOut`; a part of the name is enough.
+        operator: how the name of the operator whose output is counted begins.
 
     Returns:
         Events, seconds, and what was seen: completed checkpoints and their mean time.
@@ -80,7 +80,7 @@ def run(job: JobClient, settings: dict[str, str], metric: str, warmup_events: fl
                 raise SystemExit(f"the job ended as {details['state']}; {_get(base + '/exceptions')}")
             if details["state"] == "FINISHED":
                 break
-            counter = counter or _find(base, details["vertices"], metric)
+            counter = counter or _find(base, details["vertices"], operator)
             seen = int(_get(counter)[0]["sum"]) if counter else 0
             checkpoints = _get(base + "/checkpoints")
         except (OSError, IndexError):
@@ -99,12 +99,12 @@ def run(job: JobClient, settings: dict[str, str], metric: str, warmup_events: fl
     }
 
 
-def _find(base: str, vertices: list[dict[str, Any]], metric: str) -> str:
+def _find(base: str, vertices: list[dict[str, Any]], operator: str) -> str:
     """The address of the counter, or an empty string as long as its task does not run."""
     for vertex in vertices:
         url = f"{base}/vertices/{vertex['id']}/subtasks/metrics"
         for name in (found["id"] for found in _get(url)):
-            if metric in name and name.endswith(metric.rpartition(".")[2]):
+            if name.startswith(operator) and name.endswith(".numRecordsOut"):
                 return f"{url}?get={urllib.parse.quote(name)}&agg=sum"
     return ""
 

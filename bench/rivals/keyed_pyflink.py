@@ -50,7 +50,7 @@ def main() -> None:
         keyed = numbers.key_by(lambda number: number * KEY_MULTIPLIER % keys, key_type=Types.LONG())
         keyed.process(RunningSum(), output_type=Types.LONG()).sink_to(Sink(discard))
         job = env.execute_async("running sum")
-        count, seconds, seen = flink.run(job, settings, "KEYED_PROCESS.numRecordsOut", args.warmup * args.events)
+        count, seconds, seen = flink.run(job, settings, "KEYED_PROCESS", args.warmup * args.events)
     emit(f"pyflink {args.mode} mode", count, seconds, {**vars(args), **seen, "flink": settings})
 
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from flintstream.engine import manifest as manifests
-from flintstream.engine.epoch import EpochContext, ReadRange, StateHandle, TaskReport
+from flintstream.engine.epoch import EpochContext, NewState, ReadRange, StateHandle, TaskReport
 from flintstream.engine.lanes import LaneBook
 from flintstream.engine.ledger import check_reports
 from flintstream.engine.manifest import Manifest
-from flintstream.engine.statefiles import TOKENS_KEPT
+from flintstream.engine.statefiles import next_handle
 from flintstream.errors import CommitError, FencedError, IncompatibleStateError, describe
 from flintstream.graph.nodes import SinkNode, SourceNode
 from flintstream.model.connect import Committer, Split, SplitSource
@@ -201,18 +201,12 @@ class Coordinator:
         for report in reports:
             if not report.level:
                 continue
+            new = report.state
+            if new is not None and new.data is not None:
+                stored = replace(new.files[-1], path=inline.path, offset=inline.add(new.data))
+                new = NewState(new.keep, (*new.files[:-1], stored))
             handles = context.handles[report.level, report.partition]
-            old = handles[0] if len(handles) == 1 else StateHandle()
-            files = old.files
-            if report.state is not None:
-                new = list(report.state.files)
-                if report.state.data is not None:
-                    new[-1] = replace(new[-1], path=inline.path, offset=inline.add(report.state.data))
-                files = (*files[: report.state.keep], *new)
-            # The state that a task took out of other partitions' files has no name yet: it gets the task's own.
-            known = old.tokens or ((context.epoch - 1, report.token),)
-            tokens = (*known, (context.epoch, report.token))[-TOKENS_KEPT:]
-            state[f"{report.level}/{report.partition}"] = StateHandle(files, tokens)
+            state[f"{report.level}/{report.partition}"] = next_handle(handles, new, context.epoch, report.token)
         return state
 
     def _committables(self, reports: Sequence[TaskReport], inline: InlineFile) -> dict[str, list[Any]]:

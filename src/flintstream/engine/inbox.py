@@ -131,6 +131,7 @@ class Inbox:
         run = Run(empty, empty.timestamps, empty.timestamps, empty.stamp, watermark, self._epoch.now)
         with self._task.guard(planned):
             operator.on_processing_time(self._epoch.now, run, place)
+        self._task.after_run()
 
     def _cut(self, bound: tuple[int, ...]) -> None:
         """Process everything before `bound`, in every operator."""
@@ -158,6 +159,7 @@ class Inbox:
             place.operator.process_run(run, place)
             if isinstance(place.operator, TimestampsOperator) and run.end == MAX_TIMESTAMP:
                 place.operator.chunk.finished = True
+        self._task.after_run()
 
     def finish(self) -> None:
         """Process all that is left, up to the end of the epoch's event time, and check that nothing is missing."""
@@ -205,7 +207,7 @@ class Inbox:
 
     def _held_table(self, place: Any) -> Table:
         name = f"{place.planned.uid}/#held"
-        return place.ctx.backend.table(name, lambda: Table(name, parts=3))
+        return place.ctx.backend.table(name, lambda: Table(name, parts=3, resident=True))
 
     def forward_control(self) -> Iterator[Envelope]:
         """Tell later levels how the lanes of earlier ones moved; one partition speaks for all."""

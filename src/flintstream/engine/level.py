@@ -7,7 +7,7 @@ envelopes. Everything here is the same whether Spark or the in-process runner mo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,7 @@ class LevelTask:
         self.partition = partition
         self.epoch_done = 0
         self.token: str | None = None
+        self.after_run: Callable[[], None] = _nothing
         self.outbox: list[Envelope] = []
         self.chunk: Any = None
         self.combining: Mapping[int, int] | None = None
@@ -295,7 +296,11 @@ class LevelTask:
         return [p for p in self.places.values() if self.level and isinstance(p.planned.node, TimestampsNode)]
 
 
-class guarded:  # noqa: N801 - reads as a statement
+def _nothing() -> None:
+    """What a level does after a run unless its state needs more."""
+
+
+class guarded:
     """Turns whatever a user's function raises into one error that names the operator and the user's line."""
 
     __slots__ = ("_planned",)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from flintstream.engine.coordinator import Coordinator
@@ -73,20 +74,27 @@ class EpochLoop:
         now, ranges, ended = self._plan_epoch()
         if not ranges and not ended and not self._coordinator.needs_ticks:
             return False
-        self.run_epoch(self._coordinator.begin(now, ranges, frozenset(), ended), {})
+        self.run_epoch(self._coordinator.begin(now, ranges, self._ending(ranges), ended), {})
         return True
 
     def step_with(self, spark: dict[str, Any], closing: bool) -> bool:
         """Run one epoch on input that Spark has handed over; return whether the job's input ended with it."""
         now, ranges, ended = self._plan_epoch()
         final = closing and ended
-        self.run_epoch(self._coordinator.begin(now, ranges, frozenset(), final), spark)
+        self.run_epoch(self._coordinator.begin(now, ranges, self._ending(ranges), final), spark)
         return final
 
     def close_with(self, spark: dict[str, Any]) -> None:
         """Run the last epoch: every lane ends."""
         lanes = self._coordinator.lanes.unfinished()
         self.run_epoch(self._coordinator.begin(int(time.time() * 1000), (), lanes, True), spark)
+
+    def _ending(self, ranges: Sequence[ReadRange]) -> frozenset[int]:
+        """Return the lanes that end with these ranges, whether or not any of their records gets as far as a level."""
+        lanes = self._coordinator.lanes
+        return frozenset(
+            lane for piece in ranges if piece.last for lane in lanes.lanes_of(piece.source, piece.split)
+        )
 
     def _plan_epoch(self) -> tuple[int, list[ReadRange], bool]:
         now = int(time.time() * 1000)
@@ -106,6 +114,7 @@ class EpochLoop:
     def run_epoch(self, context: EpochContext, spark: dict[str, Any]) -> Manifest:
         """Run one epoch and commit it; an epoch whose ledger does not balance, or that cannot be written, runs again."""
         started = time.monotonic()
+        context = replace(context, entries_in_memory=self._options.state_entries_in_memory)
         for tried in range(1, LEDGER_TRIES + 1):
             try:
                 reports = self._run(context)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flintstream.engine.epoch import ENTRIES_IN_MEMORY
+
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
@@ -19,7 +21,7 @@ class JobOptions:
     interval_ms: int = 0
     max_records: int = 0
     retained: int = 3
-    state_entries_in_memory: int = 2_000_000
+    state_entries_in_memory: int = ENTRIES_IN_MEMORY
     tolerable_failures: int = 2
     session: Any = None
     master: str | None = None

@@ -1,14 +1,15 @@
 """The state of a partition on its way to durable files and back.
 
 A partition's state is a chain of files: a snapshot, then changelogs. A task brings its tables forward by the files it
-has not seen, and adds one file of its own per epoch. The chain stays short: a changelog that touched most of the state
+has not seen, and adds files of its own every epoch. The chain stays short: a changelog that touched most of the state
 becomes a snapshot, small changelogs are merged by eights, and when the changelogs outweigh the snapshot a new one is
 written. So being behind costs little, and every row is rewritten a bounded number of times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,10 +18,15 @@ from flintstream.errors import CorruptStateError, describe
 from flintstream.state.backend import KeyedBackend, merged
 from flintstream.state.changelog import checksum, pack, unpack
 from flintstream.state.storage import Storage
+from flintstream.state.table import Table, write_rows
 
 INLINE_BYTES = 64 << 10
 MERGE_WIDTH = 8
 TOKENS_KEPT = 32
+LEAST_LOGGED = 1000
+"""Changelogs of fewer rows than this are never worth a snapshot."""
+
+Tables = Mapping[str, pa.RecordBatch]
 
 
 def read_file(storage: Storage, file: StateFile) -> dict[str, pa.RecordBatch]:
@@ -32,29 +38,53 @@ def read_file(storage: Storage, file: StateFile) -> dict[str, pa.RecordBatch]:
     return unpack(data, file.path)
 
 
-def bring_forward(
-    backends: Mapping[str, KeyedBackend], handles: Sequence[StateHandle], storage: Storage, epoch: int, token: str | None
-) -> bool:
-    """Bring state held since `epoch` under `token` up to the handles; return False if it had to be loaded anew."""
+def files_since(handles: Sequence[StateHandle], epoch: int, token: str | None) -> tuple[bool, list[StateFile]]:
+    """Return whether state held since `epoch` under `token` can be brought forward, and by which files; else all."""
     if len(handles) == 1 and token is not None and (epoch, token) in handles[0].tokens:
         newer = [file for file in handles[0].files if file.last_epoch > epoch]
         if not any(file.is_snapshot for file in newer):
-            for file in newer:
-                _apply(backends, read_file(storage, file))
-            return True
-    for backend in backends.values():
-        backend.clear()
-    for handle in handles:
-        for file in handle.files:
-            _apply(backends, read_file(storage, file))
-    return False
+            return True, newer
+    return False, [file for handle in handles for file in handle.files]
 
 
-def _apply(backends: Mapping[str, KeyedBackend], tables: Mapping[str, pa.RecordBatch]) -> None:
-    for name, batch in tables.items():
-        backend = backends.get(name.rpartition("/")[0])
+def bring_forward(
+    backends: Mapping[str, KeyedBackend],
+    handles: Sequence[StateHandle],
+    storage: Storage,
+    epoch: int,
+    token: str | None,
+) -> bool:
+    """Bring state held since `epoch` under `token` up to the handles; return False if it had to be loaded anew."""
+    is_held, files = files_since(handles, epoch, token)
+    if not is_held:
+        for backend in backends.values():
+            backend.clear()
+    for file in files:
+        for name, batch in read_file(storage, file).items():
+            backend = owner_of(name, backends)
+            if backend is not None:
+                backend.apply({name: batch})
+    return is_held
+
+
+def next_handle(handles: Sequence[StateHandle], new: NewState | None, epoch: int, token: str) -> StateHandle:
+    """Return a partition's state after an epoch that started from `handles`, written by the attempt `token`."""
+    old = handles[0] if len(handles) == 1 else StateHandle()
+    files = old.files if new is None else (*old.files[: new.keep], *new.files)
+    # State that was taken out of other partitions' files, or was not there at all, has no name yet: the attempt's own.
+    known = old.tokens or ((epoch - 1, token),)
+    return StateHandle(files, (*known, (epoch, token))[-TOKENS_KEPT:])
+
+
+def owner_of(name: str, backends: Mapping[str, KeyedBackend]) -> KeyedBackend | None:
+    """Return the backend of the operator that a table belongs to: the table's name is `uid/...`."""
+    at = name.find("/")
+    while at >= 0:
+        backend = backends.get(name[:at])
         if backend is not None:
-            backend.apply({name: batch})
+            return backend
+        at = name.find("/", at + 1)
+    return None
 
 
 def write_state(
@@ -72,39 +102,61 @@ def write_state(
     files = () if moved else handles[0].files
     if not changes and not (moved and any(handle.files for handle in handles)):
         return None
-    touched = sum(batch.num_rows for batch in changes.values())
+    touched = rows_of(changes)
     total = sum(sum(backend.entries().values()) for backend in backends.values())
-    if moved or _wants_snapshot(files, touched, total):
+    if moved or touched * 2 >= total or outweighs(files, touched, total):
         rows: dict[str, pa.RecordBatch] = {}
         for backend in backends.values():
             rows.update(backend.snapshot())
-        return _new_file(rows, storage, epoch, epoch, path, keep=0, is_snapshot=True)
-    keep = _merge_from(files, touched)
+        file, data = new_file(rows, storage, (epoch, epoch), path, is_snapshot=True)
+        return NewState(0, (file,), data)
+    return append(changes, files, storage, epoch, path, max_parallelism_of(backends))
+
+
+def append(
+    changes: Tables,
+    files: Sequence[StateFile],
+    storage: Storage,
+    epoch: int,
+    path: str,
+    max_parallelism: int,
+    most_rows: int | None = None,
+) -> NewState:
+    """Write a changelog behind others, merged with the newest of them if there are many small ones.
+
+    A merged one is made in memory, so it has no more than `most_rows`.
+    """
+    keep = _merge_from(files, rows_of(changes), most_rows)
+    first = epoch
     if keep < len(files):
-        folded = _merge([*(read_file(storage, file) for file in files[keep:]), changes], backends)
-        return _new_file(folded, storage, files[keep].first_epoch, epoch, path, keep, is_snapshot=False)
-    return _new_file(changes, storage, epoch, epoch, path, len(files), is_snapshot=False)
+        first = files[keep].first_epoch
+        changes = _merge([*(read_file(storage, file) for file in files[keep:]), changes], max_parallelism)
+    file, data = new_file(changes, storage, (first, epoch), path, is_snapshot=False)
+    return NewState(keep, (file,), data)
 
 
-def _wants_snapshot(files: Sequence[StateFile], touched: int, total: int) -> bool:
-    """Whether a snapshot costs no more than what it saves."""
+def outweighs(files: Sequence[StateFile], touched: int, total: int) -> bool:
+    """Whether changelogs have come to hold more than the state itself, so that a snapshot saves more than it costs."""
     logged = touched + sum(file.rows for file in files if not file.is_snapshot)
-    return touched * 2 >= total or logged > max(total, 1000)
+    return logged > max(total, LEAST_LOGGED)
 
 
-def _merge_from(files: Sequence[StateFile], rows: int) -> int:
+def _merge_from(files: Sequence[StateFile], rows: int, most_rows: int | None) -> int:
     """Return how many files to keep: once eight of the newest are no larger than a few of this one, they are merged."""
     keep = len(files)
     limit = max(rows, 1) * MERGE_WIDTH
+    merged_rows = rows
     while keep and not files[keep - 1].is_snapshot and files[keep - 1].rows <= limit:
+        merged_rows += files[keep - 1].rows
+        if most_rows is not None and merged_rows > most_rows:
+            break
         keep -= 1
         limit = max(limit, files[keep].rows * MERGE_WIDTH)
     return keep if len(files) - keep >= MERGE_WIDTH else len(files)
 
 
-def _merge(logs: Sequence[Mapping[str, pa.RecordBatch]], backends: Mapping[str, KeyedBackend]) -> dict[str, pa.RecordBatch]:
+def _merge(logs: Sequence[Tables], max_parallelism: int) -> dict[str, pa.RecordBatch]:
     """Fold changelogs, oldest first, into one."""
-    max_parallelism = next(iter(backends.values())).max_parallelism
     by_name: dict[str, list[pa.RecordBatch]] = {}
     for log in logs:
         for name, batch in log.items():
@@ -113,19 +165,63 @@ def _merge(logs: Sequence[Mapping[str, pa.RecordBatch]], backends: Mapping[str, 
     return {name: batch for name, batch in folded.items() if batch is not None}
 
 
-def _new_file(
-    tables: Mapping[str, pa.RecordBatch],
-    storage: Storage,
-    first: int,
-    last: int,
-    path: str,
-    keep: int,
-    is_snapshot: bool,
-) -> NewState:
+def new_file(
+    tables: Tables, storage: Storage, epochs: tuple[int, int], path: str, is_snapshot: bool
+) -> tuple[StateFile, bytes | None]:
+    """Return the file of some tables; a small one is not written, but its bytes are returned with it."""
     data = pack(tables)
-    rows = sum(batch.num_rows for batch in tables.values())
-    file = StateFile(path, 0, len(data), checksum(data), rows, first, last, is_snapshot)
+    file = StateFile(path, 0, len(data), checksum(data), rows_of(tables), *epochs, is_snapshot)
     if len(data) <= INLINE_BYTES:
-        return NewState(keep, file, data)
+        return file, data
     storage.write(path, data)
-    return NewState(keep, file)
+    return file, None
+
+
+TableRows = tuple[str, int, Iterable[tuple[Any, Any]]]
+"""A table's name, the number of parts of its entries, and its rows."""
+
+
+def chunks_of(tables: Iterable[TableRows], size: int, max_parallelism: int) -> Iterator[dict[str, pa.RecordBatch]]:
+    """Cut tables that are larger than memory into pieces of `size` rows, each of which is not."""
+    chunk: dict[str, pa.RecordBatch] = {}
+    filled = 0
+    for name, parts, rows in tables:
+        table = Table(name, parts)
+        entries: list[Any] = []
+        values: list[Any] = []
+        for entry, value in rows:
+            entries.append(entry)
+            values.append(value)
+            if filled + len(entries) >= size:
+                chunk[name] = write_rows(table, entries, values, max_parallelism)
+                yield chunk
+                chunk, entries, values, filled = {}, [], [], 0
+        if entries:
+            chunk[name] = write_rows(table, entries, values, max_parallelism)
+            filled += len(entries)
+    if chunk:
+        yield chunk
+
+
+def write_chunks(
+    chunks: Iterable[Tables], storage: Storage, epoch: int, path: str, is_snapshot: bool
+) -> tuple[StateFile, ...]:
+    """Write chunks as files of their own and return them."""
+    files: list[StateFile] = []
+    for number, tables in enumerate(chunks):
+        name = f"{path}-{number}"
+        file, data = new_file(tables, storage, (epoch, epoch), name, is_snapshot)
+        if data is not None:
+            storage.write(name, data)
+        files.append(file)
+    return tuple(files)
+
+
+def rows_of(tables: Tables) -> int:
+    """Return how many rows some tables have together."""
+    return sum(batch.num_rows for batch in tables.values())
+
+
+def max_parallelism_of(backends: Mapping[str, KeyedBackend]) -> int:
+    """Return the number of key groups."""
+    return next(iter(backends.values())).max_parallelism

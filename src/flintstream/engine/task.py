@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator
 from flintstream.engine.envelope import DRIVER, Envelope
 from flintstream.engine.epoch import EpochContext, TaskReport
 from flintstream.engine.level import LevelTask, SourceChunk
-from flintstream.engine.statefiles import bring_forward, write_state
+from flintstream.engine.partition import PartitionState
 from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import SplitSource
 from flintstream.ops.batch import Values
 from flintstream.planner.plan import Plan
 from flintstream.state.codec import kind_of_arrow
+from flintstream.state.local_folder import remove_job
 from flintstream.state.storage import Storage
 
 READ_BATCH = 1 << 18
@@ -59,25 +60,27 @@ def run_level_task(
     task = _take(plan, epoch, level, partition)
     started = time.perf_counter()
     token = new_token(epoch, attempt)
-    handles = epoch.handles[level, partition]
-    backends = task.backends()
+    state = PartitionState(task.backends(), epoch, (level, partition), token, storage)
+    done = False
     collecting = gc.isenabled()
     gc.disable()  # a run makes millions of small tuples and no cycles; the collector would walk them again and again
     try:
-        bring_forward(backends, handles, storage, task.epoch_done, task.token)
+        state.bring_forward(task.epoch_done, task.token)
+        task.after_run = state.relieve
         task.open()
         report = task.begin(epoch, attempt, token)
         yield from task.run_inbox(epoch, rows, report)
         yield from task.finish(epoch, report, started)
-        path = f"state/{level}-{partition}-{token}.bin"
-        report.state = write_state(backends, handles, storage, epoch.epoch, path)
+        report.state = state.write()
         report.busy_seconds = time.perf_counter() - started
         task.epoch_done, task.token = epoch.epoch, token
         yield _to_driver(task, report)
+        done = True
     except BaseException:
         task.abort()
         raise
     finally:
+        state.close(remove=done and epoch.is_final)
         if collecting:
             gc.enable()
     _put_back(plan, epoch, task)
@@ -105,9 +108,10 @@ def _put_back(plan: Plan, epoch: EpochContext, task: LevelTask) -> None:
 
 
 def forget(incarnation: str) -> None:
-    """Close and drop everything kept for a job in this process."""
+    """Close and drop everything kept for a job in this process, and its working stores."""
     for key in [key for key in _OPENED if key[0] == incarnation]:
         _OPENED.pop(key).abort()
+    remove_job(incarnation)
 
 
 def read_range(plan: Plan, epoch: EpochContext, slot: int) -> SourceChunk:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from flintstream.connectors.files_local import LocalFileReader
+from flintstream.connectors.files_source import FileSource
 from flintstream.engine.coordinator import Coordinator
 from flintstream.engine.envelope import DRIVER, Envelope
 from flintstream.engine.epoch import EpochContext, TaskReport
@@ -19,12 +22,13 @@ from flintstream.engine.task import forget, read_range, run_level_task, run_sour
 from flintstream.errors import UnsupportedError, describe
 from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import SplitSource
-from flintstream.planner.plan import Plan
+from flintstream.planner.plan import Plan, PlannedOperator
 from flintstream.state.storage import LocalStorage, MemoryStorage, Storage
 
 
 def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJob:
     """Start a job in this process; with `background` in a thread, else it has ended when this returns."""
+    plan = with_local_files(plan)
     check_sources(plan)
     storage = MemoryStorage() if options.checkpoint_dir is None else LocalStorage(options.checkpoint_dir)
     coordinator = Coordinator(plan, storage, options.retained)
@@ -44,6 +48,18 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
     else:
         job.run()
     return job
+
+
+def with_local_files(plan: Plan) -> Plan:
+    """Return the plan with bounded file sources read here instead of by Spark."""
+
+    def localised(op: PlannedOperator) -> PlannedOperator:
+        node = op.node
+        if isinstance(node, SourceNode) and isinstance(node.source, FileSource) and node.source.is_bounded:
+            return replace(op, node=replace(node, source=LocalFileReader(node.source)))
+        return op
+
+    return replace(plan, operators=tuple(map(localised, plan.operators)))
 
 
 def check_sources(plan: Plan) -> None:

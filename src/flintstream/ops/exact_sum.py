@@ -33,7 +33,8 @@ def digits(values: F64) -> tuple[dict[int, I64], F64 | None]:
     for exponent in range(HIGHEST, LOWEST - 1, -1):
         if not remaining.any():
             return found, rest
-        digit = np.floor(np.ldexp(remaining, -BITS * exponent))
+        # Towards zero: the rest keeps the number's sign and its lowest bits, so that nothing is ever rounded.
+        digit = np.trunc(np.ldexp(remaining, -BITS * exponent))
         if digit.any():
             remaining -= np.ldexp(digit, BITS * exponent)
             found[exponent] = digit.astype(np.int64)
@@ -50,15 +51,19 @@ def total(sums: Mapping[int, I64], rest: Any, count: int) -> F64:
         carry = columns[exponent] >> BITS
         columns[exponent] = columns[exponent] - (carry << BITS)
         columns[exponent + 1] = columns[exponent + 1] + carry
-    high = np.zeros(count)
-    low = np.zeros(count)
+    high, low, lost = np.zeros(count), np.zeros(count), np.zeros(count)
     for exponent in range(HIGHEST, LOWEST - 1, -1):
         # The top digit may need more than 53 bits: add it in two halves, each exact.
         upper = (columns[exponent] >> 16) << 16
         for part in (upper, columns[exponent] - upper):
             high, error = _two_sum(high, np.ldexp(part.astype(np.float64), BITS * exponent))
-            low = low + error
+            low, error = _two_sum(low, error)
+            lost = lost + error
     result = high + low
+    for index in np.flatnonzero(lost).tolist():
+        # More bits than two floats hold, and `low` was rounded before the end: only now and then, so one by one.
+        exact = sum(int(column[index]) << BITS * (exponent - LOWEST) for exponent, column in columns.items())
+        result[index] = exact / (1 << -BITS * LOWEST)
     return result if rest is None else result + rest
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from flintstream.connectors.files_local import LocalFileReader
 from flintstream.connectors.files_source import FileSource
 from flintstream.connectors.frames import FrameSource
 from flintstream.engine.epoch import EpochContext
@@ -190,20 +191,27 @@ def _column(expression: Any) -> Any:
 
 def open_files(session: SparkSession, source: FileSource) -> DataFrame:
     """Return the DataFrame of a file source: a directory is one split, ordered by modification time, path and block."""
-    reader: Any = session.readStream if not source.is_bounded or source.files_per_epoch else session.read
+    is_stream = not source.is_bounded or bool(source.files_per_epoch)
+    reader: Any = session.readStream if is_stream else session.read
     if source.files_per_epoch:
         reader = reader.option("maxFilesPerTrigger", source.files_per_epoch)
-    schema = spark_schema(session, source)
+    schema = spark_schema(source)
     if schema is not None:
         reader = reader.schema(schema)
     for name, value in source.options.items():
         reader = reader.option(name, value)
     reader = reader.format(source.format)
-    paths = list(source.paths)
-    if hasattr(reader, "trigger") or len(paths) == 1:
-        frame = reader.load(paths[0])
-    else:
-        frame = reader.load(paths)
+    # A stream of files reads one path; a static reader takes them all.
+    frames = [reader.load(path) for path in source.paths] if is_stream else [reader.load(list(source.paths))]
+    frame = _union([_with_place(each) for each in frames])
+    assert frame is not None
+    charset = str(source.options.get("charset", "UTF-8"))
+    if source.format == "text" and charset.upper() not in ("UTF-8", "UTF8"):
+        frame = frame.withColumn("value", F.decode(F.col("value").cast("binary"), charset))
+    return frame
+
+
+def _with_place(frame: DataFrame) -> DataFrame:
     chunk = F.concat_ws(
         "|",
         F.date_format(F.col("_metadata.file_modification_time"), "yyyyMMddHHmmssSSS"),
@@ -213,19 +221,11 @@ def open_files(session: SparkSession, source: FileSource) -> DataFrame:
     return frame.select("*", F.lit(0).cast("bigint").alias(SPLIT), chunk.alias(CHUNK))
 
 
-def spark_schema(session: SparkSession, source: FileSource) -> Any:
-    """Return the schema to read files with; a stream of files needs one, taken from the files if not declared."""
+def spark_schema(source: FileSource) -> Any:
+    """Return the schema to read files with: the declared one, else the one that both runtimes infer; text has none."""
     if source.format == "text":
         return None
-    if source.schema is not None:
-        schema = source.schema
-        return from_arrow_schema(schema) if isinstance(schema, pa.Schema) else schema
-    reader: Any = session.read.format(source.format)
-    for name, value in source.options.items():
-        reader = reader.option(name, value)
-    if source.format == "csv":
-        reader = reader.option("inferSchema", "true")
-    return reader.load(list(source.paths)).schema
+    return from_arrow_schema(source.schema or LocalFileReader(source).schema)
 
 
 def sample_schema(source: SplitSource, parallelism: int, location: str) -> pa.Schema:

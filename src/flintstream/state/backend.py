@@ -53,7 +53,7 @@ class KeyedBackend:
             self.tables[name] = found
             for batch in self._unclaimed.pop(name, ()):
                 found.apply(batch)
-            if self.spill is not None and _is_spillable(found):
+            if self.spill is not None and name in self.spillable():
                 self.spill.attach(name, found)
         return found
 
@@ -62,7 +62,7 @@ class KeyedBackend:
         return {name: table for name, table in self.tables.items() if _is_spillable(table)}
 
     def begin_spilling(self, spill: Spill) -> None:
-        """From now on tables find in `spill` what they do not have; committed state that nobody claimed is there too."""
+        """From now on tables find in `spill` what they do not have; so does, later, state that nobody has claimed."""
         self.spill = spill
         for name, table in self.spillable().items():
             spill.attach(name, table)

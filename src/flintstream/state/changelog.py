@@ -39,17 +39,22 @@ def pack(tables: Mapping[str, pa.RecordBatch]) -> bytes:
 
 def unpack(data: bytes, where: str) -> dict[str, pa.RecordBatch]:
     """Return the tables of changelog bytes; `where` names the file in an error."""
-    if len(data) < _HEADER.size or data[:8] != _MAGIC:
-        raise CorruptStateError(describe("state file is not a changelog", where, "restore another checkpoint"))
-    _, length = _HEADER.unpack_from(data)
-    start = _HEADER.size + length
-    index: dict[str, tuple[int, int]] = json.loads(data[_HEADER.size : start])
-    buffer = pa.py_buffer(data)
-    tables: dict[str, pa.RecordBatch] = {}
-    for name, (offset, size) in index.items():
-        with pa.ipc.open_stream(buffer.slice(start + offset, size)) as reader:
-            tables[name] = reader.read_next_batch()
-    return tables
+    try:
+        magic, length = _HEADER.unpack_from(data)
+        if magic != _MAGIC:
+            raise ValueError
+        start = _HEADER.size + length
+        index: dict[str, tuple[int, int]] = json.loads(data[_HEADER.size : start])
+        buffer = pa.py_buffer(data)
+        return {name: _read_table(buffer.slice(start + offset, size)) for name, (offset, size) in index.items()}
+    except Exception as error:  # Arrow and JSON fail in many ways on bytes that are not theirs
+        what = f"state file {where!r} is not a changelog, or a damaged one"
+        raise CorruptStateError(describe(what, None, "restore another checkpoint or savepoint")) from error
+
+
+def _read_table(body: pa.Buffer) -> pa.RecordBatch:
+    with pa.ipc.open_stream(body) as reader:
+        return reader.read_next_batch()
 
 
 def checksum(data: bytes) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 import cloudpickle
 
+from flintstream.errors import IncompatibleStateError, describe
+
 
 @lru_cache(maxsize=1024)
 def reference_to(cls: type) -> str:
@@ -32,7 +34,14 @@ def class_of(reference: str) -> Any:
         _, _, packed = reference.split("!", 2)
         return cloudpickle.loads(base64.b85decode(packed))
     module, _, qualname = reference.partition(":")
-    return _attribute(importlib.import_module(module), qualname)
+    try:
+        found = _attribute(importlib.import_module(module), qualname)
+    except ModuleNotFoundError:
+        found = None
+    if not isinstance(found, type):
+        what = f"records or state hold objects of class {qualname!r}, which is not in module {module!r} here"
+        raise IncompatibleStateError(describe(what, None, "put the class back where it was, also on the workers"))
+    return found
 
 
 def _attribute(module: Any, qualname: str) -> Any:

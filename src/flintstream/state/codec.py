@@ -17,9 +17,11 @@ import datetime
 import itertools
 import json
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
+from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -44,7 +46,7 @@ _SCALARS: dict[type, tuple[str, pa.DataType]] = {
     datetime.date: ("date", pa.date32()),
     datetime.time: ("time", pa.time64("us")),
 }
-_ARROW: dict[str, pa.DataType] = {name: dtype for name, dtype in _SCALARS.values()}
+_ARROW: dict[str, pa.DataType] = dict(_SCALARS.values())
 _WINDOWS: dict[type, tuple[str, tuple[str, ...], Callable[..., Any]]] = {
     TimeWindow: ("window", ("start", "end"), attrgetter("start", "end")),
     CountWindow: ("count_window", ("id",), lambda window: (window.id,)),
@@ -57,6 +59,7 @@ _WINDOW_BUILDERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "global_window": lambda row: GlobalWindow.get(),
 }
 KIND_METADATA = b"flintstream.kind"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def encode(values: Sequence[Any]) -> tuple[pa.Array, Kind]:
@@ -106,7 +109,7 @@ def _struct(
     values: Sequence[Any], names: Sequence[str], column_of: Callable[[int], list[Any]]
 ) -> tuple[pa.Array, list[Kind]]:
     """Build a struct array from one column getter; None among values becomes a null struct."""
-    mask = [v is None for v in values] if None in values else None
+    mask = [v is None for v in values] if _has_none(values) else None
     columns: list[pa.Array] = []
     kinds: list[Kind] = []
     for index in range(len(names)):
@@ -119,12 +122,17 @@ def _struct(
     return array, kinds
 
 
+def _has_none(values: Sequence[Any]) -> bool:
+    # By type, since `None in values` would call the users' own `__eq__`.
+    return type(None) in map(type, values)
+
+
 def _present(values: Sequence[Any]) -> Sequence[Any]:
-    return [v for v in values if v is not None] if None in values else values
+    return [v for v in values if v is not None] if _has_none(values) else values
 
 
 def _column_by(values: Sequence[Any], get: Callable[[Any], Any]) -> list[Any]:
-    if None in values:
+    if _has_none(values):
         return [None if v is None else get(v) for v in values]
     return list(map(get, values))
 
@@ -138,12 +146,17 @@ def _encode_tuples(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
     return array, ["tuple", kinds]
 
 
+def _are_field_names(names: Sequence[Any]) -> bool:
+    """Whether Arrow can name fields so: only text that is valid UTF-8."""
+    return all(type(name) is str and not _SURROGATE.search(name) for name in names)
+
+
 def _encode_dicts(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
     shapes = set(map(tuple, _present(values)))
     if len(shapes) != 1:
         return None
     (names,) = shapes
-    if not all(type(name) is str for name in names):
+    if not _are_field_names(names):
         return None
     array, kinds = _struct(values, names, lambda i: _column_by(values, itemgetter(names[i])))
     return array, ["dict", list(names), kinds]
@@ -154,13 +167,13 @@ def _encode_lists(values: Sequence[Any]) -> tuple[pa.Array, Kind]:
     lengths = np.fromiter((0 if v is None else len(v) for v in values), np.int64, len(values))
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    mask = pa.array([v is None for v in values]) if None in values else None
+    mask = pa.array([v is None for v in values]) if _has_none(values) else None
     return pa.LargeListArray.from_arrays(pa.array(offsets), inner, mask=mask), ["list", kind]
 
 
 def _row_shape(row: Row) -> tuple[Any, ...]:
     names = row.get_field_names()
-    return (tuple(names) if names else None, len(row), row.get_row_kind().value)
+    return (None if names is None else tuple(names), len(row), row.get_row_kind().value)
 
 
 def _encode_rows(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
@@ -168,23 +181,40 @@ def _encode_rows(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
     if len(shapes) != 1:
         return None
     (names, width, row_kind) = shapes.pop()
-    if row_kind != 0 or (names is not None and len(set(names)) != width):
+    if row_kind != 0 or (names is not None and not (len(set(names)) == width and _are_field_names(names))):
         return None
-    labels = names or [f"f{i}" for i in range(width)]
+    labels = [f"f{i}" for i in range(width)] if names is None else names
     array, kinds = _struct(values, labels, lambda i: _column_by(values, itemgetter(i)))
-    return array, ["row", list(names) if names else None, kinds]
+    return array, ["row", None if names is None else list(names), kinds]
 
 
 def _encode_dataclasses(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
-    declared = dataclass_fields(only)
-    names = [f.name for f in declared]
-    plain = all(f.init for f in declared) and not hasattr(only, "__post_init__")
-    if not plain or "__reduce__" in only.__dict__ or "__setstate__" in only.__dict__:
-        return None
-    if any(len(getattr(v, "__dict__", ())) > len(names) for v in values if v is not None):
+    names = [f.name for f in dataclass_fields(only)]
+    if not _is_its_fields(only) or any(len(getattr(v, "__dict__", ())) > len(names) for v in _present(values)):
         return None  # someone added attributes of their own
-    array, kinds = _struct(values, names, lambda i: _column_by(values, lambda v: getattr(v, names[i])))
+    try:
+        array, kinds = _struct(values, names, lambda i: _column_by(values, attrgetter(names[i])))
+    except AttributeError:
+        return None  # an attribute was deleted
     return array, ["class", reference_to(only), names, kinds]
+
+
+_HANDMADE = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
+
+
+@lru_cache(maxsize=1024)
+def _is_its_fields(cls: type) -> bool:
+    """Whether calling a dataclass with the values of its fields gives the same object again, as unpickling would."""
+    if "__dataclass_params__" not in cls.__dict__ or type(cls).__call__ is not type.__call__:
+        return False  # a subclass that is no dataclass itself, or a metaclass with ideas of its own
+    if hasattr(cls, "__post_init__") or hasattr(cls, "__setstate__"):
+        return False
+    if any(getattr(cls, name) is not getattr(object, name) for name in _HANDMADE):
+        return False
+    code = getattr(cls.__init__, "__code__", None)
+    if code is None or code.co_filename != "<string>":
+        return False  # dataclasses leave an `__init__` alone that is there already
+    return code.co_varnames[1 : code.co_argcount] == tuple(f.name for f in dataclass_fields(cls))
 
 
 def _encode_windows(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind]:

@@ -16,8 +16,9 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -126,7 +127,7 @@ class Records:
         while some := list(islice(rest, ROWS_PER_WRITE)):
             # In the order of their keys, so that rows of one page are written together.
             keyed = sorted((entry_bytes(entry, parts), _record(entry, value, keep_gone)) for entry, value in some)
-            self._again(lambda: self._write(name, parts, keyed))
+            self._again(partial(self._write, name, parts, keyed))
 
     def _write(self, name: str, parts: int, keyed: list[tuple[bytes, bytes]]) -> None:
         with self._env.begin(write=True) as txn:
@@ -191,7 +192,7 @@ def dump(row: tuple[Any, ...]) -> bytes:
     """Return a record's bytes, readable in every process of the job."""
     try:
         data = pickle.dumps(row, 5)
-    except Exception:  # noqa: BLE001 - whatever pickle cannot do, or a user's __reduce__ refuses, is tried the long way
+    except Exception:
         return cloudpickle.dumps(row, 5)
     # A class of the user's script has a name that means nothing to other processes: it must travel by value.
     return cloudpickle.dumps(row, 5) if b"__main__" in data else data
@@ -211,13 +212,13 @@ class WorkingStore:
     """The store of one partition on this node."""
 
     def __init__(self, incarnation: str, level: int, partition: int) -> None:
-        job = job_folder(incarnation)
-        folder = job / f"{level}-{partition}"
+        local_root()
+        folder = store_folder(incarnation, level, partition)
         if not folder.exists():
             remove_leftovers()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(OSError):
-            os.utime(job)
+            os.utime(folder.parent)
         self._is_private = (os.getpid(), str(folder)) in _OPEN
         if self._is_private:
             folder = Path(tempfile.mkdtemp(prefix="private-", dir=local_root()))
@@ -255,22 +256,32 @@ class WorkingStore:
         self._records.set_mark(target)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Generator[None]:
         with (self.folder / "forward.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def close(self, remove: bool = False) -> None:
-        """Close the store, and with `remove` delete it."""
+    def close(self) -> None:
+        """Close the store."""
         if self.view is not None:
             self.view.close()
         self._records.close()
         _OPEN.discard((os.getpid(), str(self.folder)))
-        if remove or self._is_private:
+        if self._is_private:
             shutil.rmtree(self.folder, ignore_errors=True)
-        if remove and not self._is_private:
-            with suppress(OSError):
-                self.folder.parent.rmdir()  # the last partition's takes the job's directory with it
+
+
+def store_folder(incarnation: str, level: int, partition: int) -> Path:
+    """Return where a partition's store is, or would be."""
+    return job_folder(incarnation) / f"{level}-{partition}"
+
+
+def remove_store(incarnation: str, level: int, partition: int) -> None:
+    """Remove a partition's store, if there is one; the job's last one takes the job's directory with it."""
+    folder = store_folder(incarnation, level, partition)
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        folder.parent.rmdir()
 
 
 def _open_or_replace(folder: Path) -> Records:
@@ -289,4 +300,3 @@ def _open_or_replace(folder: Path) -> Records:
 
 Changes = tuple[bool, Iterable[tuple[str, int, Iterable[Row]]]]
 """Whether to begin with nothing, and rows by table: its name, the number of parts of its entries, the rows."""
-

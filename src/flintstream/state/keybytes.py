@@ -1,8 +1,8 @@
 """The bytes by which an entry of state is found on disk: equal entries, equal bytes.
 
-Equal as Python's `==` sees it, since tables in memory are dicts: `1`, `1.0`, `True` and `Decimal(1)` are one key, a named
-tuple is a tuple, an aware datetime is an instant. Every value says itself where it ends, so the bytes of a key are a
-prefix of the bytes of its entries and of no other key's. Bytes are for finding only: the entry itself is kept beside.
+Equal as Python's `==` sees it, since tables in memory are dicts: `1`, `1.0`, `True` and `Decimal(1)` are one key, a
+named tuple is a tuple, an aware datetime is an instant. Every value says itself where it ends, so the bytes of a key
+are a prefix of those of its entries and of no other key's. They serve to find an entry, which itself is kept beside.
 Invariant: the same in every process, so nothing here may depend on `hash`, on identity or on the order of a set.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from decimal import Decimal
 from fractions import Fraction
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,7 @@ def _object(cls: Any, parts: Any) -> bytes:
 
 def _reduced(value: Any) -> bytes:
     """Any other object is what pickle would make of it, but free of identity and of the order of attributes."""
-    if isinstance(value, type) or not hasattr(value, "__reduce_ex__"):
+    if isinstance(value, type | FunctionType | BuiltinFunctionType):
         return _object(value, None)
     reduced = value.__reduce_ex__(2)
     if isinstance(reduced, str):  # a global, by its name
@@ -204,7 +205,7 @@ _SUBCLASSES: list[tuple[Any, Callable[[Any], bytes]]] = [
     (tuple, _EXACT[tuple]),
     (list, _EXACT[list]),
     (dict, _pairs),
-    (frozenset | set, lambda value: b"".join([b"<", *sorted(map(canonical, value)), b">"])),
+    ((frozenset, set), lambda value: b"".join([b"<", *sorted(map(canonical, value)), b">"])),
     (Row, _row),
     (datetime.datetime, _datetime),
     (datetime.date, lambda value: b"d" + _int(value.toordinal())),

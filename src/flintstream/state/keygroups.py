@@ -2,24 +2,28 @@
 
 The hash is our own (Python's `hash` differs from process to process) and comes twice: for one Python value, and for a
 whole column at once. Invariant: both give the same number for the same value, so a key keeps its group whatever the
-other keys of its batch are. As with Python's `==`, `1`, `1.0` and `True` are one key.
+other keys of its batch are. As with Python's `==`, `1`, `1.0` and `True` are one key; so are a named tuple and a plain
+one, or one moment in two time zones.
 """
 
 from __future__ import annotations
 
 import math
-import pickle
+import numbers
 import struct
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from flintstream.model.row import Row
+from flintstream.state.classes import class_of
 from flintstream.state.codec import Kind, decode
+from flintstream.state.keybytes import canonical
 
 _MASK = (1 << 64) - 1
 _NONE, _STR, _BYTES, _FLOAT, _SEQUENCE, _OTHER = 0x9E37, 0xC2B2, 0x1656, 0x27D4, 0x8EBC, 0x2545
@@ -29,25 +33,22 @@ U64 = npt.NDArray[np.uint64]
 
 def hash_key(key: Any) -> int:
     """Return the stable 64-bit hash of one key."""
-    kind = cast("type", type(key))
+    kind: Any = type(key)
     if kind is int or kind is bool:
-        return _mix(int(key) & _MASK) if -(1 << 63) <= key < (1 << 63) else _hash_bytes(_OTHER, str(key).encode())
+        return _mix(int(key) & _MASK) if -(1 << 63) <= key < (1 << 63) else _hash_number(key)
     if kind is str:
         return _hash_bytes(_STR, key.encode("utf-8", "surrogatepass"))
     if key is None:
         return _mix(_NONE)
     if kind is float:
-        if key.is_integer() and -(2.0**63) <= key < 2.0**63:
-            return hash_key(int(key))
-        bits = 0x7FF8000000000000 if math.isnan(key) else struct.unpack("<Q", struct.pack("<d", key))[0]
-        return _mix(bits ^ _FLOAT)
+        return _hash_number(key)
     if kind is bytes:
         return _hash_bytes(_BYTES, key)
     if kind is tuple or kind is Row or kind is list:
         return _hash_sequence(key)
     if is_dataclass(kind):
-        return _hash_sequence([getattr(key, f.name) for f in dataclass_fields(kind)])
-    return _hash_bytes(_OTHER, pickle.dumps(key, 5))
+        return _hash_sequence([getattr(key, name) for name in _compared(kind)])
+    return _hash_other(key)
 
 
 def hash_column(array: pa.Array, kind: Kind) -> U64:
@@ -59,7 +60,9 @@ def hash_column(array: pa.Array, kind: Kind) -> U64:
             return _hash_strings(array, _STR)
         if kind == "bytes" and pa.types.is_binary(array.type):
             return _hash_strings(array, _BYTES)
-        if type(kind) is list and kind[0] in ("tuple", "row", "class"):
+        if type(kind) is list and (
+            kind[0] in ("tuple", "row") or (kind[0] == "class" and _compared(class_of(kind[1])) == kind[2])
+        ):
             return _hash_struct(array, kind)
     return np.fromiter(map(hash_key, decode(array, kind)), np.uint64, len(array))
 
@@ -93,11 +96,48 @@ def _mix_all(values: U64) -> U64:
     return mixed ^ (mixed >> np.uint64(31))
 
 
+@lru_cache(maxsize=1024)
+def _compared(cls: Any) -> list[str]:
+    """Return the fields of a dataclass that make two of its objects equal."""
+    return [f.name for f in dataclass_fields(cls) if f.compare]
+
+
 def _hash_sequence(parts: Any) -> int:
     result = _mix(_SEQUENCE ^ len(parts))
     for part in parts:
         result = _mix((result ^ hash_key(part)) & _MASK)
     return result
+
+
+def _hash_number(key: Any) -> int:
+    """Hash any number by its value, whatever its type."""
+    try:
+        as_float = float(key)
+    except (OverflowError, TypeError):  # an int too large, a complex number
+        as_float = None
+    if as_float is None or (as_float != key and not math.isnan(as_float)):
+        # Python's own hash of a number depends on its value alone, not on the process.
+        return _mix((hash(key) & _MASK) ^ _OTHER)
+    if as_float.is_integer() and -(2.0**63) <= as_float < 2.0**63:
+        return _mix(int(as_float) & _MASK)
+    bits = 0x7FF8000000000000 if math.isnan(as_float) else struct.unpack("<Q", struct.pack("<d", as_float))[0]
+    return _mix(bits ^ _FLOAT)
+
+
+def _hash_other(key: Any) -> int:
+    """Hash what is neither plain nor a plain sequence by the bytes that equal values share.
+
+    Not by its pickle, which tells apart equal values that share parts and those that do not.
+    """
+    if isinstance(key, str):
+        return _hash_bytes(_STR, key.encode("utf-8", "surrogatepass"))
+    if isinstance(key, bytes):
+        return _hash_bytes(_BYTES, key)
+    if isinstance(key, numbers.Integral):
+        return hash_key(int(key))
+    if isinstance(key, numbers.Number):
+        return _hash_number(key)
+    return _hash_sequence(key) if isinstance(key, tuple) else _hash_bytes(_OTHER, canonical(key))
 
 
 def _hash_struct(array: pa.Array, kind: Kind) -> U64:

@@ -23,7 +23,7 @@ STALE_SECONDS = 24 * 3600
 
 def local_root() -> Path:
     """Return the directory of this user's local state, made if need be."""
-    root = Path(os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()) / f"flintstream-{os.getuid()}"
+    root = _root()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
@@ -32,10 +32,14 @@ def local_root() -> Path:
     return root
 
 
+def _root() -> Path:
+    return Path(os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()) / f"flintstream-{os.getuid()}"
+
+
 def job_folder(incarnation: str) -> Path:
     """Return where a job's local state is; after a reboot it is elsewhere, since unsynced files may be torn."""
     boot = boot_id()
-    return local_root() / (f"{incarnation}-{boot[:8]}" if boot else incarnation)
+    return _root() / (f"{incarnation}-{boot[:8]}" if boot else incarnation)
 
 
 @lru_cache(maxsize=1)

@@ -54,7 +54,7 @@ class MapTable(Table):
         return write_rows(self, entries, values, max_parallelism)
 
     def scope_parts(self, scope: Any) -> tuple[Any, ...]:
-        """Return the parts that the rows of one map have in common; a map stands under its key, or under key and more."""
+        """Return the parts that the rows of one map have in common: its key, or its key and more."""
         return (scope,) if self.parts == 2 else scope
 
     def dirty_rows(self) -> Iterator[tuple[Any, Any]]:

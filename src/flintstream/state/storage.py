@@ -7,6 +7,7 @@ relative to the storage's root and never leave it.
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from pathlib import Path, PurePosixPath
@@ -38,6 +39,15 @@ class Storage(ABC):
         """Delete a file; an absent one is no error."""
 
 
+def _inside(path: str, root: str) -> str:
+    """Return a path in its shortest spelling, or raise if it would leave the storage's root."""
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts:
+        what = f"state path {path!r} leaves its directory"
+        raise CorruptStateError(describe(what, root, "restore another checkpoint or savepoint"))
+    return "/".join(parts.parts)
+
+
 class LocalStorage(Storage):
     """A directory that driver and workers share."""
 
@@ -46,10 +56,7 @@ class LocalStorage(Storage):
         self._durable = durable
 
     def _resolve(self, path: str) -> Path:
-        parts = PurePosixPath(path)
-        if parts.is_absolute() or ".." in parts.parts:
-            raise CorruptStateError(describe(f"state path {path!r} leaves its directory", self.root))
-        return Path(self.root) / parts
+        return Path(self.root) / _inside(path, self.root)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         try:
@@ -103,6 +110,9 @@ class LocalStorage(Storage):
         self._resolve(path).unlink(missing_ok=True)
 
 
+_CREATING = threading.Lock()
+
+
 class MemoryStorage(Storage):
     """A dict; for tests and for jobs in one process."""
 
@@ -110,23 +120,27 @@ class MemoryStorage(Storage):
         self.files: dict[str, bytes] = {}
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        if path not in self.files:
-            raise CorruptStateError(describe(f"state file {path!r} is missing", "memory"))
-        data = self.files[path]
+        data = self.files.get(_inside(path, "memory"))
+        if data is None:
+            what = f"state file {path!r} is missing"
+            raise CorruptStateError(describe(what, "memory", "restore another checkpoint or savepoint"))
         return data[offset:] if length is None else data[offset : offset + length]
 
     def write(self, path: str, data: bytes) -> None:
-        self.files[path] = data
+        self.files[_inside(path, "memory")] = data
 
     def create(self, path: str, data: bytes) -> bool:
-        if path in self.files:
-            return False
-        self.files[path] = data
-        return True
+        path = _inside(path, "memory")
+        with _CREATING:
+            if path in self.files:
+                return False
+            self.files[path] = data
+            return True
 
     def list(self, folder: str) -> list[str]:
-        prefix = f"{folder}/"
-        return sorted({path[len(prefix) :].split("/")[0] for path in self.files if path.startswith(prefix)})
+        folder = _inside(folder, "memory")
+        prefix = f"{folder}/" if folder else ""
+        return sorted({path[len(prefix) :].split("/")[0] for path in list(self.files) if path.startswith(prefix)})
 
     def delete(self, path: str) -> None:
-        self.files.pop(path, None)
+        self.files.pop(_inside(path, "memory"), None)

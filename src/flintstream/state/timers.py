@@ -1,7 +1,8 @@
 """Timers of one operator in one partition: ordered, de-duplicated, deletable, part of its state.
 
-Due timers come in the order (time, hash of the key, registration), which does not depend on the parallelism. `due` is
-the earliest time, read by operators once per record, so it is an attribute and not a call.
+Due timers come in the order (time, hash of the key, place of the namespace), which depends neither on the parallelism
+nor on a restart between registering and firing. `due` is the earliest time, read by operators once per record, so it is
+an attribute and not a call.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from flintstream.model.time import MAX_TIMESTAMP
+from flintstream.model.windows import TimeWindow
 from flintstream.state.keygroups import hash_key
 from flintstream.state.table import Table
 
@@ -25,13 +27,22 @@ def order_of(key: Any) -> int:
     return hash_key(key) >> 1
 
 
+def place_of(namespace: Any) -> tuple[int, int]:
+    """Return a namespace's place among the timers of one key and time: windows of time come in order."""
+    if namespace is None:
+        return 0, 0
+    if isinstance(namespace, TimeWindow):
+        return namespace.start, namespace.end
+    return order_of(namespace), 0
+
+
 class TimerTable(Table):
     """Rows `(key, namespace, time)`; a namespace tells a window's timers from another's and is None otherwise."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, parts=3, has_value=False)
         self.due: int = NEVER
-        self._heap: list[tuple[int, int, int, Any]] = []
+        self._heap: list[tuple[int, int, tuple[int, int], int, Any]] = []
         self._count = 0
 
     def register(self, key: Any, namespace: Any, time: int) -> None:
@@ -53,7 +64,7 @@ class TimerTable(Table):
         """Remove and return the next timer not after `until` as (key, namespace, time, key hash)."""
         if self.due > until:
             return None
-        time, key_hash, _, entry = heapq.heappop(self._heap)
+        time, key_hash, _, _, entry = heapq.heappop(self._heap)
         self.delete(entry)
         self._settle()
         return entry[0], entry[1], time, key_hash
@@ -74,15 +85,15 @@ class TimerTable(Table):
         self.due = NEVER
 
     def _push(self, entry: Any) -> None:
-        time = entry[2]
+        key, namespace, time = entry
         self._count += 1
-        heapq.heappush(self._heap, (time, order_of(entry[0]), self._count, entry))
+        heapq.heappush(self._heap, (time, order_of(key), place_of(namespace), self._count, entry))
         if time < self.due:
             self.due = time
 
     def _settle(self) -> None:
         """Drop deleted timers from the top, so that `due` is the time of one that is there."""
         heap = self._heap
-        while heap and heap[0][3] not in self.data:
+        while heap and heap[0][4] not in self.data:
             heapq.heappop(heap)
         self.due = heap[0][0] if heap else NEVER

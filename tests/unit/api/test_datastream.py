@@ -14,7 +14,13 @@ from flintstream import (
     Types,
     WatermarkStrategy,
 )
-from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, UnknownTagError, UnsupportedError
+from flintstream.errors import (
+    DefinitionError,
+    InvalidArgumentError,
+    TypeMismatchError,
+    UnknownTagError,
+    UnsupportedError,
+)
 from flintstream.graph.nodes import FunctionNode, ProjectNode, SinkNode, SourceNode, TimestampsNode
 from flintstream.model.connect import Sink, SinkWriter
 from flintstream.ops.selectors import FieldKey, FunctionKey
@@ -86,7 +92,7 @@ def test_project_keeps_fields_in_the_order_given(env):
 def test_project_refuses_what_is_no_field(env):
     stream = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()]))
     for wrong in ((2,), (-1,), ("0",), ()):
-        with pytest.raises(InvalidArgumentError, match="test_datastream.py"):
+        with pytest.raises(InvalidArgumentError, match=r"test_datastream\.py"):
             stream.project(*wrong)
 
 

@@ -31,7 +31,7 @@ class Sale:
     note: str = ""
 
 
-Named = namedtuple("Named", "shop amount note")  # noqa: PYI024
+Named = namedtuple("Named", "shop amount note")
 ROWS = [("a", 3, "x"), ("a", 1, "y"), ("a", 3, "z")]
 SHAPES = {
     "tuple": lambda r: r,

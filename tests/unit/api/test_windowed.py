@@ -27,7 +27,13 @@ from flintstream import (
     sum_of,
     tumbling,
 )
-from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, UnknownTagError, UnsupportedError
+from flintstream.errors import (
+    DefinitionError,
+    InvalidArgumentError,
+    TypeMismatchError,
+    UnknownTagError,
+    UnsupportedError,
+)
 from flintstream.graph.nodes import AggregateNode, WindowNode
 from flintstream.ops.selectors import FieldKey
 

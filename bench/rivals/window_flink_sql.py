@@ -1,0 +1,70 @@
+"""Tumbling 10 s event-time window, sum and count per key, in Flink SQL through PyFlink's Table API.
+
+No Python per record. Window table functions, whose aggregation runs in two phases with buffers in managed memory. Event
+time advances by one second in `--event-rate` events. Each source subtask counts through its own share of the numbers, so
+that, for event time to advance together, a record's time follows from its place in the share. The sink is a black hole.
+"""
+
+from __future__ import annotations
+
+import flink
+from pyflink.common import Types, WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflink.table import Schema, StreamTableEnvironment
+from report import KEY_MULTIPLIER, argument_parser, emit, scratch
+
+DATAGEN = """
+CREATE TABLE numbers (
+  number BIGINT,
+  k AS MOD(number * {multiplier}, {keys}),
+  ts AS TO_TIMESTAMP_LTZ(number * 1000 / {event_rate}, 3),
+  WATERMARK FOR ts AS ts
+) WITH (
+  'connector' = 'datagen', 'rows-per-second' = '2147483647',
+  'fields.number.kind' = 'sequence', 'fields.number.start' = '0', 'fields.number.end' = '{last}'
+)"""
+
+SINK = """
+CREATE TABLE nowhere (window_start TIMESTAMP(3), k BIGINT, s BIGINT, c BIGINT) WITH ('connector' = 'blackhole')"""
+
+QUERY = """
+INSERT INTO nowhere
+SELECT window_start, k, SUM(number), COUNT(*)
+FROM TABLE(TUMBLE(TABLE numbers, DESCRIPTOR(ts), INTERVAL '10' SECONDS))
+GROUP BY window_start, window_end, k"""
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, events=60_000_000, keys=1_000)
+    parser.add_argument("--event-rate", type=int, default=1_000_000, help="events in a second of event time")
+    parser.add_argument("--source", choices=("datagen", "sequence"), default="sequence", help="see the README")
+    parser.add_argument("--state", choices=("hashmap", "rocksdb"), default="hashmap", help="state backend")
+    args = parser.parse_args()
+    with scratch("window-flink-sql") as directory:
+        settings = flink.tuned(args.parallelism, args.state, directory)
+        env = StreamExecutionEnvironment.get_execution_environment(flink.configuration(settings))
+        table = StreamTableEnvironment.create(env)
+        if args.source == "datagen":
+            table.execute_sql(DATAGEN.format(multiplier=KEY_MULTIPLIER, last=args.events - 1, **vars(args)))
+        else:
+            source = NumberSequenceSource(0, args.events - 1)
+            numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+            share = args.events // args.parallelism
+            schema = (
+                Schema.new_builder()
+                .column_by_expression("number", "f0")
+                .column_by_expression("k", f"MOD(f0 * {KEY_MULTIPLIER}, {args.keys})")
+                .column_by_expression("ts", f"TO_TIMESTAMP_LTZ(MOD(f0, {share}) * {args.parallelism} * 1000 / {args.event_rate}, 3)")
+                .watermark("ts", "ts")
+                .build()
+            )
+            table.create_temporary_view("numbers", table.from_data_stream(numbers, schema))
+        table.execute_sql(SINK)
+        job = table.execute_sql(QUERY).get_job_client()
+        count, seconds, seen = flink.run(job, settings, "WatermarkAssigner", args.warmup * args.events)
+    emit("flink sql window", count, seconds, {**vars(args), **seen, "flink": settings})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""`make bench`: every rival and ourselves in one run on one machine, as ratios.
+
+Each contest runs its programs in turn, `--repeat` times, and compares medians. Nothing is asserted: machines are noisy.
+`--write` keeps the result in bench/RESULTS.md.
+
+    python bench/run.py --only keyed --repeat 1     one contest, quickly
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "rivals"))
+import venvs  # noqa: E402 - needs the path above
+
+
+@dataclass
+class Entry:
+    """A program of a contest: whose interpreter runs it, with which arguments."""
+
+    label: str
+    script: str
+    arguments: list[str] = field(default_factory=list)
+    environment: str = ""
+
+    def run(self) -> dict[str, Any] | None:
+        """Run it once and return its line of JSON, or None if it cannot be had."""
+        try:
+            python = str(venvs.interpreter(self.environment)) if self.environment else sys.executable
+        except venvs.UnavailableError as error:
+            print(f"    {self.label}: {error}", flush=True)
+            return None
+        done = subprocess.run([python, str(HERE / self.script), *self.arguments], capture_output=True, text=True, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        if done.returncode or not lines:
+            print(f"    {self.label} failed:\n{done.stderr[-2000:]}", flush=True)
+            return None
+        return json.loads(lines[-1])
+
+
+@dataclass
+class Contest:
+    """One question, the first entry being ours; `value` picks the number, `wanted` the ratio for each rival."""
+
+    name: str
+    question: str
+    entries: list[Entry]
+    value: Callable[[dict[str, Any]], float]
+    unit: str
+    wanted: dict[str, str]
+    lower_is_better: bool = False
+
+
+def rate(line: dict[str, Any]) -> float:
+    """Events per second."""
+    return float(line["events_per_second"])
+
+
+def contests(scale: float) -> list[Contest]:
+    """Return all contests; `scale` shortens or lengthens them."""
+
+    def many(events: float) -> list[str]:
+        return ["--events", str(int(events * scale))]
+
+    window_args = ["--event-rate", "1000000"]
+    return [
+        Contest(
+            "keyed",
+            "keyed process function, running sum, an output per record, 100,000 keys, parallelism 2",
+            [
+                Entry("flintstream", "ours/keyed.py", many(20e6)),
+                Entry("spark transformWithState", "rivals/keyed_stock_spark.py", many(600e3), "spark"),
+                Entry("pyflink thread mode", "rivals/keyed_pyflink.py", many(2e6), "flink"),
+                Entry("bytewax stateful_map, recovery on", "rivals/keyed_bytewax.py", many(4e6), "bytewax"),
+            ],
+            rate,
+            "events/s",
+            {"spark transformWithState": "40x", "pyflink thread mode": "30x", "bytewax stateful_map, recovery on": "2x"},
+        ),
+        Contest(
+            "window",
+            "tumbling 10 s window, sum and count, 1,000 keys, parallelism 2",
+            [
+                Entry("flintstream", "ours/window.py", [*many(200e6), *window_args]),
+                Entry("flink sql", "rivals/window_flink_sql.py", many(40e6), "flink"),
+                Entry("spark structured streaming", "rivals/window_stock_spark.py", many(100e6), "spark"),
+            ],
+            rate,
+            "events/s",
+            {"flink sql": "1.5x", "spark structured streaming": "2x"},
+        ),
+        Contest(
+            "million",
+            "the same window with a million keys, against a thousand keys",
+            [
+                Entry("a million keys", "ours/window.py", [*many(60e6), *window_args, "--keys", "1000000"]),
+                Entry("a thousand keys", "ours/window.py", [*many(60e6), *window_args]),
+            ],
+            rate,
+            "events/s",
+            {"a thousand keys": "0.5x"},
+        ),
+        Contest(
+            "tiny",
+            "epoch on tiny input, against a bare micro-batch with a shuffle and two identity mapInArrow stages",
+            [
+                Entry("flintstream, stream of Spark's", "ours/tiny_epochs.py", [], "spark-ours"),
+                Entry("bare micro-batch", "rivals/bare_microbatch.py", [], "spark"),
+                Entry("flintstream, own source", "ours/tiny_epochs.py", ["--source", "ranges"]),
+            ],
+            lambda line: float(line["seconds_per_micro_batch"]["p50"]),
+            "s",
+            {"bare micro-batch": "at most 1.3x"},
+            lower_is_better=True,
+        ),
+        *[
+            Contest(
+                f"latency-{name}",
+                f"p50 and p99 from receipt to visible output at {per_second:,} events/s",
+                [
+                    Entry("flintstream", "ours/latency.py", ["--rate", str(per_second), "--events", str(per_second * 60)]),
+                    Entry(
+                        "spark, native aggregation",
+                        "rivals/latency_stock_spark.py",
+                        ["--rate", str(per_second), "--events", str(per_second * 60)],
+                        "spark",
+                    ),
+                ],
+                lambda line: float(line["latency"]["p50"]),
+                "s",
+                {"spark, native aggregation": "at most 1.2x"},
+                lower_is_better=True,
+            )
+            for name, per_second in (("low", 1_000), ("high", 300_000))
+        ],
+        Contest("soak", "a thousand epochs: flat?", [Entry("flintstream", "ours/soak.py")], lambda line: 0.0, "", {}),
+    ]
+
+
+def hold(contest: Contest, repeat: int) -> list[str]:
+    """Run a contest and return its lines of the report."""
+    print(f"{contest.name}: {contest.question}", flush=True)
+    seen: dict[str, list[dict[str, Any]]] = {entry.label: [] for entry in contest.entries}
+    for _ in range(repeat):
+        for entry in contest.entries:
+            entry.environment = "" if entry.environment == "spark-ours" else entry.environment
+            line = entry.run()
+            if line is not None:
+                seen[entry.label].append(line)
+                print(f"    {entry.label}: {summary(contest, line)}", flush=True)
+    ours = contest.entries[0].label
+    report = [f"### {contest.name}", "", contest.question, "", "| who | median | all runs | ours / theirs | wanted |", "|---|---|---|---|---|"]
+    base = median(contest, seen[ours])
+    for entry in contest.entries:
+        value = median(contest, seen[entry.label])
+        runs = "; ".join(summary(contest, line) for line in seen[entry.label]) or "failed or not to be had"
+        ratio = "" if entry.label == ours or not base or not value else f"{base / value:.2f}x"
+        report.append(f"| {entry.label} | {show(value)} {contest.unit} | {runs} | {ratio} | {contest.wanted.get(entry.label, '')} |")
+    return [*report, ""]
+
+
+def median(contest: Contest, lines: list[dict[str, Any]]) -> float:
+    """Return the median of a program's runs; 0 if there are none."""
+    return statistics.median(map(contest.value, lines)) if lines else 0.0
+
+
+def show(value: float) -> str:
+    """Return a number as people read it."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def summary(contest: Contest, line: dict[str, Any]) -> str:
+    """Return one run in words."""
+    for name in ("latency", "seconds_per_micro_batch"):
+        if name in line:
+            return f"p50 {line[name]['p50']} s, p99 {line[name]['p99']} s"
+    if contest.unit == "events/s":
+        return f"{show(contest.value(line))}/s"
+    return json.dumps({key: value for key, value in line.items() if key not in ("name", "settings")})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Flintstream and its rivals, as ratios in one run.")
+    parser.add_argument("--only", nargs="*", help="names of contests")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="shorter (0.2) or longer runs")
+    parser.add_argument("--write", action="store_true", help="keep the result in bench/RESULTS.md")
+    args = parser.parse_args()
+    chosen = [contest for contest in contests(args.scale) if not args.only or contest.name in args.only]
+    load = os.getloadavg()
+    head = [
+        "# Results",
+        "",
+        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"load at start {load[0]:.1f}; medians of {args.repeat}, scale {args.scale}. Ratios count, not numbers.",
+        "",
+    ]
+    report = [line for contest in chosen for line in hold(contest, args.repeat)]
+    text = "\n".join([*head, *report])
+    print(text)
+    if args.write:
+        (HERE / "RESULTS.md").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""kill -9 of the driver, again and again on one checkpoint directory; the files come out as if nothing had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.crash.harness import Folders, JobProcess, check_manifests, check_output, describe_phase, moments
+
+RECORDS = "flintstream.epoch.max-records"
+RETAINED = "execution.checkpointing.num-retained"
+
+
+def kill_repeatedly(
+    folders: Folders,
+    start: Callable[..., JobProcess],
+    events: int,
+    *,
+    kills: int,
+    seed: int,
+    longest: float = 0.6,
+    **options: object,
+) -> None:
+    print(f"\nseed {seed}")
+    for number, (epochs, delay) in enumerate(moments(seed, kills, longest), 1):
+        running = start(events, **options)
+        alive = running.wait_for_epochs(epochs) and running.wait_seconds(delay)
+        assert alive, f"the job ended before kill {number}\n{running.said()}"
+        running.kill()
+        print(f"kill {number}, {delay:.3f} s behind {epochs} new epochs: {describe_phase(folders)}")
+        assert not check_visible(folders), "a file of an epoch that was never committed is visible"
+    last = start(events, **options)
+    assert last.finish() == 0, last.said()
+    check_output(folders, events)
+
+
+def check_visible(folders: Folders) -> list[str]:
+    """Return visible files that belong to no committed epoch."""
+    return [name for name in folders.files() if int(name.rsplit("-", 2)[1]) > folders.epoch()]
+
+
+def test_in_process_runtime_survives_ten_kills(folders: Folders, start: Callable[..., JobProcess]) -> None:
+    options = {"runtime": "local", RECORDS: 2_000, RETAINED: 1_000}
+    kill_repeatedly(folders, start, 100_000, kills=10, seed=1, longest=0.1, **options)
+    assert check_manifests(folders)[0].epoch == 1
+
+
+@pytest.mark.spark
+def test_driver_on_spark_survives_four_kills(folders: Folders, start: Callable[..., JobProcess]) -> None:
+    kill_repeatedly(folders, start, 200_000, kills=4, seed=2, **{RECORDS: 10_000, RETAINED: 1})
+    check_manifests(folders)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.row(56, 57)
+def test_driver_on_spark_survives_ten_kills_over_a_million_events(
+    folders: Folders, start: Callable[..., JobProcess]
+) -> None:
+    kill_repeatedly(folders, start, 1_000_000, kills=10, seed=3, **{RECORDS: 25_000, RETAINED: 1_000})
+    assert check_manifests(folders)[0].epoch == 1
