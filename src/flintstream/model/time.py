@@ -129,7 +129,7 @@ class Instant:
 
 
 DurationLike: TypeAlias = Duration | Time | dt.timedelta | int | str
-TimestampLike: TypeAlias = int | dt.datetime | Instant
+TimestampLike: TypeAlias = int | dt.datetime | Instant | str
 
 _NANOS_BY_UNIT = {
     **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1),
@@ -203,11 +203,16 @@ def format_millis(millis: int) -> str:
 
 
 def to_timestamp_ms(value: TimestampLike) -> int:
-    """Return a point in time as milliseconds since the epoch; a `datetime` without a time zone counts as UTC.
+    """Return a point in time as milliseconds since the epoch; without a time zone it counts as UTC.
 
     Raises:
-        TypeMismatchError: the value is neither an `int`, nor a `datetime`, nor an `Instant`.
+        TypeMismatchError: the value is neither an `int`, nor a `datetime` or its ISO text, nor an `Instant`.
     """
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value)
+        except ValueError:
+            pass  # refused below, like everything else that is no timestamp
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, dt.datetime):
@@ -216,5 +221,5 @@ def to_timestamp_ms(value: TimestampLike) -> int:
     if isinstance(value, Instant):
         return value.to_epoch_milli()
     raise TypeMismatchError(
-        describe(f"{value!r} is not a timestamp", remedy="give an int in ms since 1970, a datetime, or an Instant")
+        describe(f"{value!r} is not a timestamp", remedy="give an int in ms since 1970, a datetime or ISO text, or an Instant")
     )

@@ -19,8 +19,9 @@ from flintstream.ops.batch import Batch, Stamp, Values
 from flintstream.ops.operator import Operator, OperatorContext, Output
 from flintstream.ops.run import Run
 from flintstream.ops.selectors import FieldKey, KeySource
-from flintstream.ops.window_fold import WindowFolder, flat, joined_key, key_names, with_groups
-from flintstream.state.codec import Kind
+from flintstream.ops.window_fold import WindowFolder, with_groups
+from flintstream.ops.window_keys import joined_key
+from flintstream.state.codec import Kind, decode, encode
 from flintstream.state.keygroups import hash_column
 from flintstream.state.partials import PartialTable
 
@@ -95,11 +96,7 @@ class ColumnWindowOperator(Operator):
         """Return the results as rows: the key's fields, the window's borders, the aggregates."""
         count = merged.num_rows
         names = [*self._key_names]
-        columns = [flat(merged.column(name)) for name in key_names(merged)]
-        kinds: list[Kind] = [name.partition(":")[2] for name in key_names(merged)]
-        if len(columns) != len(names):
-            inner = [f"f{i}" for i in range(len(columns))]
-            columns, kinds = [pa.StructArray.from_arrays(columns, inner)], [["tuple", kinds]]
+        columns, kinds = self._keys(*joined_key(merged))
         for name, value in (("window_start", start), ("window_end", start + self._folder.size)):
             names.append(name)
             columns.append(pa.array(np.full(count, value, np.int64)))
@@ -110,6 +107,16 @@ class ColumnWindowOperator(Operator):
             columns.append(column)
             kinds.append(_natural_kind(column))
         return Values(None, pa.StructArray.from_arrays(columns, names), ["row", names, kinds])
+
+    def _keys(self, key: pa.Array, kind: Kind) -> tuple[list[pa.Array], list[Kind]]:
+        """Return the key as one column, or field by field where several fields are the key."""
+        width = len(self._key_names)
+        if width == 1:
+            return [key], [kind]
+        if type(kind) is list and kind[0] == "tuple":
+            return [key.field(index) for index in range(width)], list(kind[1])
+        fields = [encode(list(field)) for field in zip(*decode(key, kind), strict=True)]
+        return [array for array, _ in fields], [inner for _, inner in fields]
 
 
 def _natural_kind(column: pa.Array) -> Kind:

@@ -1,7 +1,6 @@
 """Folding records of tumbling windows into partial results, on columns. Used before the shuffle and behind it.
 
-A partial result is a table of key columns and accumulators, several rows of which may have one key. Key columns carry
-their kind in their name (`k0:str`), so that a table alone says how to rebuild its keys.
+A partial result is a table of key columns (see `window_keys`) and accumulators, several rows of which may have one key.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flintstream.errors import UnsupportedError, describe
 from flintstream.ops.aggregates import Aggregate, ColumnAggregate, column_aggregate
 from flintstream.ops.batch import I64, Values
-from flintstream.state.codec import Kind
+from flintstream.ops.window_keys import are_of_one_type, joined_key, key_columns, key_names, numbered_keys, tidied
 from flintstream.state.keygroups import hash_column, key_groups
 
 _FEW_WINDOWS = 4
+_NUMBER = "k0:int"
 
 
 class WindowFolder:
@@ -37,8 +36,7 @@ class WindowFolder:
 
     def partials(self, values: Values, keys: Values, starts: I64) -> Iterator[tuple[int, pa.Table]]:
         """Yield a partial result for each window that some record is in."""
-        array, kind = keys.column()
-        columns = dict(key_columns(array, kind))
+        columns = key_columns(*keys.column())
         for _, aggregate in self.aggregates:
             columns.update(aggregate.inputs(values))
         for start, part in _by_window(starts, pa.table(columns)):
@@ -46,7 +44,15 @@ class WindowFolder:
 
     def merge(self, table: pa.Table) -> pa.Table:
         """Fold the rows of each key into one."""
-        return self._grouped(table, [step for _, aggregate in self.aggregates for step in aggregate.merges(table)])
+        table = tidied(table)
+        steps = [step for _, aggregate in self.aggregates for step in aggregate.merges(table)]
+        if are_of_one_type(table):
+            return self._grouped(table, steps)
+        numbers, keys = numbered_keys(table)
+        table = table.drop_columns(key_names(table)).append_column(_NUMBER, pa.array(numbers))
+        # Arrow gives groups in the order of their first rows, which is that of the numbers.
+        merged = self._grouped(table, steps).drop_columns([_NUMBER])
+        return pa.table({**keys, **{name: merged.column(name) for name in merged.column_names}})
 
     @staticmethod
     def _grouped(table: pa.Table, steps: list[tuple[str, str, str]]) -> pa.Table:
@@ -78,39 +84,7 @@ def _by_window(starts: I64, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         at += count
 
 
-def key_columns(array: pa.Array, kind: Kind) -> Iterator[tuple[str, pa.Array]]:
-    """Yield a key as columns that can be grouped by."""
-    if type(kind) is list and kind[0] in ("tuple", "row", "class") and all(type(k) is str for k in kind[-1]):
-        for index, inner in enumerate(kind[-1]):
-            yield f"k{index}:{inner}", array.field(index)
-    elif type(kind) is str:
-        yield f"k0:{kind}", array
-    else:
-        what = f"a key of this kind cannot be aggregated on columns: {kind!r}"
-        raise UnsupportedError(describe(what, None, "key by fields or tuples, or use aggregate(AggregateFunction)"))
-
-
-def key_names(table: pa.Table) -> list[str]:
-    """Return the names of a partial result's key columns."""
-    return [name for name in table.column_names if name.startswith("k") and ":" in name]
-
-
-def joined_key(table: pa.Table) -> tuple[pa.Array, Kind]:
-    """Return a partial result's keys as one column."""
-    names = key_names(table)
-    kinds = [name.partition(":")[2] for name in names]
-    arrays = [flat(table.column(name)) for name in names]
-    if len(names) == 1:
-        return arrays[0], kinds[0]
-    return pa.StructArray.from_arrays(arrays, [f"f{i}" for i in range(len(arrays))]), ["tuple", kinds]
-
-
 def with_groups(table: pa.Table, max_parallelism: int) -> pa.Table:
     """Return a partial result with the key group of each row."""
     groups = key_groups(hash_column(*joined_key(table)), max_parallelism).astype(np.int32)
     return table.append_column(pa.field("key_group", pa.int32()), pa.array(groups))
-
-
-def flat(column: Any) -> pa.Array:
-    """Return a column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -18,7 +18,7 @@ from flintstream.ops.batch import I64
 from flintstream.state.codec import encode
 from flintstream.state.keygroups import hash_column
 from flintstream.state.table import GONE, write_rows
-from flintstream.state.timers import NEVER, TimerTable, order_of
+from flintstream.state.timers import NEVER, TimerTable, order_of, place_of
 
 _FEW = 32
 """Up to here, hashing keys one by one is faster than making a column of them."""
@@ -55,7 +55,7 @@ class WindowTimers(TimerTable):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._groups: dict[tuple[int, Any], TimerGroup] = {}
-        self._queue: list[tuple[int, int, int, int, TimerGroup]] = []
+        self._queue: list[tuple[int, tuple[int, int], int, TimerGroup]] = []
         self._made = 0
         self._gone: list[tuple[Any, Any, int]] = []
 
@@ -65,8 +65,7 @@ class WindowTimers(TimerTable):
         if group is None:
             group = self._groups[time, window] = TimerGroup(time, window)
             self._made += 1
-            place = (getattr(window, "start", 0), getattr(window, "end", 0))
-            heapq.heappush(self._queue, (time, *place, self._made, group))
+            heapq.heappush(self._queue, (time, place_of(window), self._made, group))
             self.due = min(self.due, time)
         return group
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,6 +18,8 @@ from flintstream.engine.epoch import EpochContext, TaskReport
 from flintstream.planner.plan import Plan
 from flintstream.planner.ship import pack_plan
 from flintstream.spark.failures import translated
+from flintstream.spark.session import configure, runtime_settings
+from flintstream.spark.source_kinds import reads_frames
 from flintstream.spark.tasks import ExchangeFunction, LevelFunction, PlanReference, RangeFunction
 from flintstream.state.storage import Storage
 
@@ -25,6 +30,53 @@ ENVELOPE_DDL = (
 )
 
 
+BLOBS_PER_BATCH = 64
+BYTES_PER_BATCH = 128 << 20
+
+
+def epoch_settings(plan: Plan) -> dict[str, str]:
+    """Return the settings under which an epoch is planned.
+
+    Spark packs rows into Arrow batches by number. Envelopes are large, so few of them make a batch; but where Spark's own
+    rows come in, which are small, the batch is bounded by its bytes instead (for which Spark measures every row).
+    """
+    settings = runtime_settings(max(op.parallelism for op in plan.operators))
+    if not reads_frames(plan):
+        settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(BLOBS_PER_BATCH)
+    else:
+        settings["spark.sql.execution.arrow.maxBytesPerBatch"] = str(BYTES_PER_BATCH)
+    return settings
+
+
+class BorrowedSessions:
+    """Sessions under whose settings epochs are planned: the stream's own, or the user's, which is left as it was."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._before: dict[str, tuple[SparkSession, dict[str, str | None]]] = {}
+
+    def prepare(self, session: SparkSession) -> None:
+        """Set what differs, the first time a session is met."""
+        # There is no public name for a session; wrappers of one session differ from batch to batch.
+        name = session._jsparkSession.sessionUUID()  # pyright: ignore[reportPrivateUsage]
+        if name in self._before:
+            return
+        before = {key: session.conf.get(key, None) for key in self._settings}
+        changed = {key: value for key, value in before.items() if value != self._settings[key]}
+        configure(session, {key: self._settings[key] for key in changed})
+        self._before[name] = (session, changed)
+
+    def give_back(self) -> None:
+        """Set everything as it was."""
+        for session, changed in self._before.values():
+            for key, value in changed.items():
+                if value is None:
+                    session.conf.unset(key)
+                else:
+                    session.conf.set(key, value)
+        self._before.clear()
+
+
 class SparkRunner:
     """Executes epochs of one plan on one session."""
 
@@ -32,6 +84,7 @@ class SparkRunner:
         self._session = session
         self._plan = plan
         self._storage = storage
+        self._sessions = BorrowedSessions(epoch_settings(plan))
         packed = pack_plan(plan)
         digest = hashlib.sha256(packed).hexdigest()
         self.reference = PlanReference(digest, session.sparkContext.broadcast(packed))
@@ -45,6 +98,7 @@ class SparkRunner:
     def run_frame(self, frame: DataFrame, context: EpochContext, first: LevelFunction) -> Sequence[TaskReport]:
         """Run an epoch on a DataFrame, whose rows `first` understands."""
         with translated(self._plan):
+            self._sessions.prepare(frame.sparkSession)
             rows = self._levels(frame, context, first).select("edge", "blob").collect()
         for edge, blob in rows:
             if edge == FAILED:
@@ -62,5 +116,7 @@ class SparkRunner:
         return current
 
     def close(self) -> None:
-        """Forget what was broadcast."""
+        """Forget what was broadcast, and give back the sessions."""
+        with suppress(Py4JError, PySparkException):
+            self._sessions.give_back()
         self.reference.broadcast.destroy()

@@ -24,7 +24,8 @@ from flintstream.errors import CorruptStateError, describe
 from flintstream.planner.plan import Plan
 from flintstream.spark.epochs import SparkRunner
 from flintstream.spark.failures import translate
-from flintstream.spark.sources import ChunkReader, FrameReader, source_nodes
+from flintstream.spark.source_kinds import source_nodes
+from flintstream.spark.sources import ChunkReader, FrameReader
 from flintstream.spark.tasks import FrameFunction
 
 

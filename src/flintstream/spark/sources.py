@@ -32,22 +32,13 @@ from flintstream.model.connect import Split, SplitSource
 from flintstream.ops.batch import Values
 from flintstream.planner.plan import Plan, PlannedOperator
 from flintstream.spark.failures import translate
+from flintstream.spark.source_kinds import is_ranged, source_nodes
 from flintstream.spark.tasks import PlanReference
 from flintstream.state.codec import kind_of_arrow
 
 SPLIT, CHUNK = "__flintstream_split", "__flintstream_chunk"
 _HIDDEN = (SPLIT, CHUNK)
 TICKS_PER_SECOND = 5
-
-
-def source_nodes(plan: Plan) -> list[tuple[PlannedOperator, SourceNode]]:
-    """Return the plan's sources."""
-    return [(op, op.node) for op in plan.operators if isinstance(op.node, SourceNode)]
-
-
-def is_ranged(node: SourceNode) -> bool:
-    """Whether a source is read by ranges inside the tasks of level 0."""
-    return isinstance(node.source, SplitSource) and not node.native
 
 
 class FrameReader:

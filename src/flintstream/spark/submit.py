@@ -14,12 +14,11 @@ from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
 from flintstream.engine.progress import listener_of
 from flintstream.errors import EnvironmentSetupError, describe
-from flintstream.graph.nodes import SourceNode
-from flintstream.model.connect import SplitSource
 from flintstream.planner.plan import Plan
 from flintstream.spark.epochs import SparkRunner
 from flintstream.spark.query import QueryLoop
 from flintstream.spark.session import check_session, configure, create_session, runtime_settings
+from flintstream.spark.source_kinds import reads_frames
 from flintstream.state.storage import LocalStorage
 
 
@@ -52,12 +51,6 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
     else:
         job.run()
     return job
-
-
-def reads_frames(plan: Plan) -> bool:
-    """Whether any source is one that Spark itself reads."""
-    sources = [op.node for op in plan.operators if isinstance(op.node, SourceNode)]
-    return any(node.native or not isinstance(node.source, SplitSource) for node in sources)
 
 
 def session_for(plan: Plan, options: JobOptions) -> SparkSession:

@@ -73,7 +73,7 @@ def encode(values: Sequence[Any]) -> tuple[pa.Array, Kind]:
         column = _encode_uniform(only, values)
         if column is not None:
             return column
-    return _encode_pickled(values), "pickle"
+    return encode_pickled(values), "pickle"
 
 
 def _encode_uniform(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
@@ -224,7 +224,8 @@ def _encode_windows(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind]:
     return array, [tag, kinds]
 
 
-def _encode_pickled(values: Sequence[Any]) -> pa.Array:
+def encode_pickled(values: Sequence[Any]) -> pa.Array:
+    """Return the column of kind "pickle" of any values."""
     return pa.array([None if v is None else cloudpickle.dumps(v, 5) for v in values], pa.large_binary())
 
 

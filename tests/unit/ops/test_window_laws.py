@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -76,10 +77,12 @@ def by_output(harness: WindowHarness) -> dict[str, list[Any]]:
     return {tag: [e for e in harness.emitted if e.tag == tag] for tag in (MAIN, "late")}
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(assigners, latenesses, scripts, cuts)
 @example(SlidingEventTimeWindows(10, 5), 0, [Record("a", 1, 7), Watermark(9), Record("a", 2, 7)], [])
-def test_windows_are_what_their_definition_says(assigner: Any, lateness: int, script: list[Step], cuts: list[int]) -> None:
+def test_windows_are_what_their_definition_says(
+    assigner: Any, lateness: int, script: list[Step], cuts: list[int]
+) -> None:
     script = [*script, END]
     expected, late = reference(assigner, lateness, script)
     for build in both_ways(assigner, lateness, apply=Describe()):
@@ -89,6 +92,7 @@ def test_windows_are_what_their_definition_says(assigner: Any, lateness: int, sc
         assert harness.entries() == {}
 
 
+@settings(deadline=None)
 @given(assigners, latenesses, scripts)
 def test_no_record_is_lost(assigner: Any, lateness: int, script: list[Step]) -> None:
     """In = counted + late, for windows that do not overlap; a window's last result counts all its records."""
@@ -101,6 +105,7 @@ def test_no_record_is_lost(assigner: Any, lateness: int, script: list[Step]) -> 
         assert sum(counts.values()) + harness.late == sum(isinstance(step, Record) for step in script)
 
 
+@settings(deadline=None)
 @given(st.lists(records, max_size=25), st.randoms(use_true_random=False))
 def test_sessions_do_not_depend_on_the_order_of_arrival(arrivals: list[Record], random: Any) -> None:
     def build() -> WindowOperator:
@@ -129,14 +134,17 @@ KINDS: list[Build] = [
     lambda: WindowOperator(SlidingEventTimeWindows(10, 3), None, 3, "late", aggregate=Total()),
     lambda: WindowOperator(TumblingEventTimeWindows(10), CountTrigger(2), 3, "late", apply=Describe()),
     lambda: WindowOperator(TumblingEventTimeWindows(15), ContinuousEventTimeTrigger(4), 3, "late", apply=Describe()),
+    lambda: WindowOperator(SlidingEventTimeWindows(12, 4), ContinuousEventTimeTrigger(2), 3, "late", apply=Describe()),
     lambda: WindowOperator(EventTimeSessionWindows(6), None, 3, "late", aggregate=Total(), apply=Describe()),
     lambda: WindowOperator(EventTimeSessionWindows(6), PurgingTrigger.of(CountTrigger(3)), 0, "late", apply=Describe()),
 ]
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(KINDS), scripts, cuts, cuts)
-def test_cuts_and_restarts_are_invisible(build: Build, script: list[Step], cuts: list[int], restarts: list[int]) -> None:
+def test_cuts_and_restarts_are_invisible(
+    build: Build, script: list[Step], cuts: list[int], restarts: list[int]
+) -> None:
     whole = play(build, [*script, END])
     inside = range(1, len(script) + 1)
     pieces = play(build, [*script, END], [c for c in cuts if c in inside], [c for c in restarts if c in inside])
@@ -145,12 +153,37 @@ def test_cuts_and_restarts_are_invisible(build: Build, script: list[Step], cuts:
     assert pieces.entries() == whole.entries() == {}
 
 
+@settings(deadline=None)
+@given(st.sampled_from(KINDS), scripts, cuts)
+def test_contents_may_leave_memory_between_runs(build: Build, script: list[Step], cuts: list[int]) -> None:
+    whole = play(build, [*script, END])
+    harness = WindowHarness(build)
+    bounds = sorted({0, len(script), *(cut for cut in cuts if cut < len(script))})
+    for start, stop in pairwise([*bounds, len(script)]):
+        harness.feed(*script[start:stop])
+        harness.spill()
+    harness.feed(END)
+    harness.spill()
+    assert by_output(harness) == by_output(whole)
+    assert harness.entries() == {}
+    assert {name for name, store in harness.spilled.items() if any(v is not None for v in store.values())} == set()
+
+
+@settings(deadline=None)
+@given(st.sampled_from(KINDS), scripts)
+def test_no_two_outputs_have_the_same_stamp(build: Build, script: list[Step]) -> None:
+    for emissions in by_output(play(build, [*script, END])).values():
+        assert len({e.stamp for e in emissions}) == len(emissions)
+
+
+@settings(deadline=None)
 @given(st.sampled_from(KINDS), scripts)
 def test_one_record_per_run_is_no_different(build: Build, script: list[Step]) -> None:
     whole = play(build, [*script, END])
     assert by_output(play(build, [*script, END], range(len(script) + 1))) == by_output(whole)
 
 
+@settings(deadline=None)
 @given(assigners, latenesses, scripts, cuts, cuts)
 def test_the_short_way_gives_the_same_results_in_the_same_order(
     assigner: Any, lateness: int, script: list[Step], cuts: list[int], restarts: list[int]
@@ -170,6 +203,7 @@ def test_the_short_way_gives_the_same_results_in_the_same_order(
     assert aligned.late == general.late
 
 
+@settings(deadline=None)
 @given(scripts)
 def test_what_is_kept_is_only_what_is_open(script: list[Step]) -> None:
     """After every step there are contents and timers exactly for the pairs whose window has not been cleaned up."""
@@ -180,7 +214,9 @@ def test_what_is_kept_is_only_what_is_open(script: list[Step]) -> None:
         for step in script:
             harness.feed(step)
             if isinstance(step, Record):
-                pairs.update((step.key, w) for w in windows_at(SLIDING, step.timestamp) if w.end - 1 + lateness > watermark)
+                pairs.update(
+                    (step.key, w) for w in windows_at(SLIDING, step.timestamp) if w.end - 1 + lateness > watermark
+                )
             else:
                 watermark = max(watermark, step.time)
                 pairs = Counter({pair: n for pair, n in pairs.items() if pair[1].end - 1 + lateness > watermark})

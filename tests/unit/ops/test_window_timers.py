@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintstream.model.time import MAX_TIMESTAMP
@@ -60,6 +60,7 @@ class Log:
         return sorted(popped, key=repr)
 
 
+@settings(deadline=None)
 @given(actions)
 def test_it_holds_the_same_timers_as_a_timer_table(script: list[Any]) -> None:
     logs = [Log(WindowTimers), Log(TimerTable)]
@@ -82,6 +83,7 @@ def test_it_holds_the_same_timers_as_a_timer_table(script: list[Any]) -> None:
     assert logs[0].due() == logs[1].due()
 
 
+@settings(deadline=None)
 @given(actions)
 def test_a_timer_table_reads_its_changelogs_and_it_reads_a_timer_tables(script: list[Any]) -> None:
     for writer, reader in ((WindowTimers, TimerTable), (TimerTable, WindowTimers)):
@@ -127,6 +129,7 @@ def test_clearing_forgets_everything() -> None:
     assert (len(table), table.due, table.delta(16), table.snapshot(16)) == (0, NEVER, None, None)
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.integers(), st.text(), st.tuples(st.text(), st.integers())), unique=True, max_size=80))
 def test_keys_are_ordered_as_timers_are_however_many_there_are(keys: list[Any]) -> None:
     ordered, places = in_timer_order(keys)

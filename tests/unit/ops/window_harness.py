@@ -1,12 +1,13 @@
 """Drives one window operator without an engine: records and watermarks in, emissions with their stamps out.
 
-A **script** is a list of steps. `feed` plays one stretch of it as one run, so where a script is cut into runs is up to the
-test; `restart` throws everything in memory away and goes on from the changelogs, as another process would.
+A **script** is a list of steps. `feed` plays one stretch of it as one run, so where a script is cut into runs is up to
+the test; `restart` throws everything in memory away and goes on from the changelogs, as another process would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from flintstream.ops.operator import MAIN, OperatorContext
 from flintstream.ops.run import Run, watermarks_before
 from flintstream.ops.window import WindowOperator
 from flintstream.state.backend import KeyedBackend
+from flintstream.state.map_table import MapTable
 
 UID = "window"
 
@@ -62,6 +64,7 @@ class WindowHarness:
         self._changelogs: list[dict[str, pa.RecordBatch]] = []
         self.late = 0
         self.emitted: list[Emission] = []
+        self.spilled: dict[str, dict[Any, Any]] = {}
         self._open()
 
     def _open(self) -> None:
@@ -98,6 +101,16 @@ class WindowHarness:
         self.operator.close()
         self._build = build or self._build
         self._open()
+
+    def spill(self) -> None:
+        """Move everything that need not be in memory out of it, as a partition with too much state does between runs."""
+        for name, table in self.backend.spillable().items():
+            store = self.spilled.setdefault(name, {})
+            touched = {scope for scope, _ in table.dirty} if isinstance(table, MapTable) else table.dirty
+            for entry in [*touched, *table.data]:
+                store[entry] = table.data.get(entry)
+            table.clear()
+            table.data.fallback = store.get
 
     def emit(self, batch: Batch, tag: str = MAIN) -> None:
         """Take an output; it must be in stamp order, or every operator downstream goes wrong."""
@@ -156,7 +169,7 @@ def play(
     harness = WindowHarness(build)
     restarts = set(restarts)
     bounds = sorted({0, *cuts, *restarts, len(script)})
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         if start in restarts:
             harness.restart()
         harness.feed(*script[start:stop])

@@ -99,7 +99,7 @@ NEW_YORK = datetime.datetime(2026, 7, 1, 8, 0, tzinfo=ZoneInfo("America/New_York
         (0.0, -0.0, 0, False),
         (2**70, float(2**70), Decimal(2**70)),
         (float("inf"), Decimal("Infinity")),
-        ((1, 2), Point(1, 2), (1.0, True)),
+        ((1, 2), Point(1, 2), (True, 2.0)),
         (Row(a=1, b=2), Row(b=2, a=1)),
         (NEW_YORK, datetime.datetime(2026, 7, 1, 12, 0, tzinfo=datetime.UTC)),
         (frozenset("ab"), frozenset("ba")),
