@@ -17,12 +17,12 @@ from report import KEY_MULTIPLIER, argument_parser, emit, scratch
 DATAGEN = """
 CREATE TABLE numbers (
   number BIGINT,
-  k AS MOD(number * {multiplier}, {keys}),
-  ts AS TO_TIMESTAMP_LTZ(number * 1000 / {event_rate}, 3),
+  k BIGINT,
+  ts AS CURRENT_TIMESTAMP,
   WATERMARK FOR ts AS ts
 ) WITH (
-  'connector' = 'datagen', 'rows-per-second' = '2147483647',
-  'fields.number.kind' = 'sequence', 'fields.number.start' = '0', 'fields.number.end' = '{last}'
+  'connector' = 'datagen', 'rows-per-second' = '2147483647', 'number-of-rows' = '{events}',
+  'fields.number.min' = '0', 'fields.number.max' = '{events}', 'fields.k.min' = '0', 'fields.k.max' = '{last_key}'
 )"""
 
 SINK = """
@@ -46,7 +46,7 @@ def main() -> None:
         env = StreamExecutionEnvironment.get_execution_environment(flink.configuration(settings))
         table = StreamTableEnvironment.create(env)
         if args.source == "datagen":
-            table.execute_sql(DATAGEN.format(multiplier=KEY_MULTIPLIER, last=args.events - 1, **vars(args)))
+            table.execute_sql(DATAGEN.format(events=args.events, last_key=args.keys - 1))
         else:
             source = NumberSequenceSource(0, args.events - 1)
             numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())

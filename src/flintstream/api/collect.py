@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from flintstream.errors import JobError
 from flintstream.model.job import JobClient
 
 _EPOCHS_AHEAD = 16
@@ -76,7 +77,10 @@ class CloseableIterator(Iterator[Any]):
             if values is not None:
                 self._ready = iter(values)
             elif ended:
-                self._client.get_job_execution_result().result()
+                try:
+                    self._client.get_job_execution_result().result()
+                except JobError as error:
+                    raise error.with_traceback(None) from None
                 raise StopIteration
 
     def close(self) -> None:

@@ -29,7 +29,6 @@ from flintstream.model.connect import Source
 from flintstream.model.job import JobClient
 from flintstream.model.time import DurationLike
 from flintstream.model.watermarks import WatermarkStrategy
-from flintstream.ops.adapters import Unchanged
 from flintstream.planner.plan import Plan
 
 RUNTIME_VARIABLE = "FLINTSTREAM_RUNTIME"
@@ -153,10 +152,7 @@ class StreamExecutionEnvironment(Program):
         """
         checked = require(source, Source, "a Source", "pass a Source, or use from_collection, from_dataframe")
         name = source_name or type(checked).__name__
-        stream = self._declare_source(checked, name, None)
-        declared = read_type(type_info)
-        if declared is not None:
-            stream = stream.map(Unchanged(), declared).name("Typed")
+        stream = self._declare_source(checked, name, None, output_type=read_type(type_info))
         return self._timed(stream, watermark_strategy, watermark)
 
     def from_dataframe(self, df: Any, watermark: WatermarkStrategy | None = None) -> DataStream:

@@ -13,7 +13,7 @@ from typing import NoReturn
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
 from flintstream.api.declarations import Declarations
 from flintstream.api.settings import JobSettings
-from flintstream.errors import DefinitionError, InvalidArgumentError, describe
+from flintstream.errors import DefinitionError, describe, InvalidArgumentError, JobError
 from flintstream.graph.nodes import SourceNode, StreamGraph
 from flintstream.model.config import RuntimeExecutionMode
 from flintstream.model.job import JobClient, JobExecutionResult
@@ -109,6 +109,9 @@ class Program(ABC):
         try:
             client = self._submit(self._take_plan(job_name), background=False)
             return client.get_job_execution_result().result()
+        except JobError as error:
+            # The message says it all; our own frames between the user's line and it would only hide it.
+            raise error.with_traceback(None) from None
         except KeyboardInterrupt:
             self._stop(client, job_name)
 

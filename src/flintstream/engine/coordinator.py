@@ -14,11 +14,20 @@ from typing import Any
 
 from flintstream.engine import manifest as manifests
 from flintstream.engine.epoch import EpochContext, NewState, ReadRange, StateHandle, TaskReport
+from flintstream.engine.garbage import Garbage
 from flintstream.engine.lanes import LaneBook
 from flintstream.engine.ledger import check_reports
 from flintstream.engine.manifest import Manifest
 from flintstream.engine.statefiles import next_handle
-from flintstream.errors import CommitError, FencedError, IncompatibleStateError, describe
+from flintstream.errors import (
+    CommitError,
+    CorruptStateError,
+    FencedError,
+    FlintstreamError,
+    IncompatibleStateError,
+    SinkError,
+    describe,
+)
 from flintstream.graph.nodes import SinkNode, SourceNode
 from flintstream.model.connect import Committer, Split, SplitSource
 from flintstream.planner.plan import Plan
@@ -35,10 +44,9 @@ class Coordinator:
     def __init__(self, plan: Plan, storage: Storage, retained: int = DEFAULT_RETAINED) -> None:
         self.plan = plan
         self.storage = storage
-        self._retained = retained
+        self._garbage = Garbage(storage, retained)
         self.incarnation = uuid.uuid4().hex[:16]
         self.manifest: Manifest | None = None
-        self._history: list[Manifest] = []
         self._uids = {op.id: op.uid for op in plan.operators}
         self._ids = {op.uid: op.id for op in plan.operators}
         self._committers: dict[int, Committer] = {
@@ -67,9 +75,7 @@ class Coordinator:
             raise IncompatibleStateError(describe(what, None, f"set_max_parallelism({found.max_parallelism})"))
         self.manifest = found
         self.incarnation = found.incarnation
-        names = self.storage.list(manifests.FOLDER)[-self._retained :]
-        paths = [f"{manifests.FOLDER}/{name}" for name in names]
-        self._history = [Manifest.from_bytes(self.storage.read(path), path) for path in paths]
+        self._garbage.recover()
         self.lanes.restore(found)
         self.commit_sinks(found)
         return found
@@ -161,25 +167,50 @@ class Coordinator:
         )
         self.lanes.advance(context, reports, new)
         self._publish(new, inline)
-        self._collect_garbage(new)
         self.manifest = new
         self._pending_timers = sum(
             rows for report in reports for name, rows in report.entries.items() if name.endswith("#processing-timers")
         )
         self.commit_sinks(new, inline)
+        self._garbage.committed(new)
         return new
 
     def _publish(self, new: Manifest, inline: InlineFile) -> None:
+        """Create the manifest, which is the commit; what happens before it does not count, what comes after must."""
+        path, data = manifests.path_of(new.epoch), new.to_bytes()
         try:
             if inline.parts:
                 self.storage.write(inline.path, b"".join(inline.parts))
-            created = self.storage.create(manifests.path_of(new.epoch), new.to_bytes())
+            created = self.storage.create(path, data)
         except OSError as error:
-            what = f"epoch {new.epoch} could not be written ({error})"
-            raise CommitError(describe(what, None, "free space or mend the checkpoint directory; nothing is lost")) from error
+            created = self._is_there(path, data)
+            if not created:
+                what = f"epoch {new.epoch} could not be written ({error})"
+                remedy = "free space or mend the checkpoint directory; nothing is lost"
+                raise CommitError(describe(what, None, remedy)) from error
+        if created and self.is_overtaken(new.epoch):
+            # The winner has committed so many epochs since then that its manifest of this one is deleted.
+            self.storage.delete(path)
+            created = False
         if not created:
-            what = f"another driver has committed epoch {new.epoch} of job {self.plan.name!r}"
-            raise FencedError(describe(what, None, "stop one of the two; the other goes on"))
+            raise self.fenced(new.epoch)
+
+    def _is_there(self, path: str, data: bytes) -> bool:
+        """Whether a manifest was made in spite of an error that came afterwards."""
+        try:
+            return self.storage.read(path) == data
+        except (OSError, CorruptStateError):
+            return False
+
+    def is_overtaken(self, epoch: int) -> bool:
+        """Whether someone has committed a later epoch."""
+        names = self.storage.list(manifests.FOLDER)
+        return bool(names) and manifests.epoch_of(names[-1]) > epoch
+
+    def fenced(self, epoch: int) -> FencedError:
+        """Return the error of a driver that came second."""
+        what = f"another driver has committed epoch {epoch} of job {self.plan.name!r}"
+        return FencedError(describe(what, None, "stop one of the two; the other goes on"))
 
     def _next_positions(self, context: EpochContext) -> dict[str, dict[int, int]]:
         positions = self.positions()
@@ -237,24 +268,26 @@ class Coordinator:
             committer = self._committers.get(node) if node is not None else None
             if committer is not None:
                 parts = [self._stored(part, inline) for part in committables]
-                committer.commit(manifest.job, uid, manifest.epoch, parts)
+                try:
+                    committer.commit(manifest.job, uid, manifest.epoch, parts)
+                except FlintstreamError:
+                    raise
+                except Exception as error:
+                    what = f"sink {uid!r} could not publish epoch {manifest.epoch} ({type(error).__name__}: {error})"
+                    raise SinkError(
+                        describe(what, None, "start the job again: it begins with that"), uid=uid
+                    ) from error
 
     def _stored(self, part: Any, inline: InlineFile | None) -> Any:
         if not (isinstance(part, dict) and part.get("stored") is True):
             return part
         if inline is not None:
             return inline.slice(part["offset"], part["length"])
-        return self.storage.read(part["path"], part["offset"], part["length"])
-
-    def _collect_garbage(self, new: Manifest) -> None:
-        """Delete what no retained manifest names any more."""
-        self._history.append(new)
-        while len(self._history) > self._retained:
-            old = self._history.pop(0)
-            live: set[str] = set().union(*(kept.files() for kept in self._history))
-            for path in old.files() - live:
-                self.storage.delete(path)
-            self.storage.delete(manifests.path_of(old.epoch))
+        data = self.storage.read(part["path"], part["offset"], part["length"])
+        if checksum(data) != part["checksum"]:
+            what = f"output of the last epoch in {part['path']!r} is damaged"
+            raise CorruptStateError(describe(what, None, "restore another checkpoint or savepoint"))
+        return data
 
 
 class InlineFile:

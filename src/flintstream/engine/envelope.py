@@ -169,7 +169,10 @@ def to_arrow(rows: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(rows: list[Envelope]) -> pa.RecordBatch:
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
+    *numbers, blobs = zip(*rows, strict=True)
+    columns = [pa.array(column, field.type) for column, field in zip(numbers, SCHEMA, strict=False)]
+    # A row that only passes through still has Arrow's own buffer, which Arrow does not take for bytes.
+    columns.append(pa.array([blob if isinstance(blob, bytes) else memoryview(blob) for blob in blobs], pa.binary()))
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 

@@ -112,5 +112,5 @@ class LaneBook:
             return time
         passed = sum((before, lane) < bound for before in track.before.tolist())
         watermark = int(track.levels[passed - 1]) if passed else old.watermark
-        pending = (track.positions[passed:].tolist(), track.levels[passed:].tolist())
+        pending = (tuple(track.positions[passed:].tolist()), tuple(track.levels[passed:].tolist()))
         return replace(time, watermark=watermark, pending=pending)

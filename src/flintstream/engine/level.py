@@ -105,10 +105,14 @@ class LevelTask:
     def _wire(self) -> None:
         for place in self.places.values():
             self._wire_outputs(place.planned, place.local, place.routers)
+        self._source_types: dict[int, Conform] = {}
         self._source_links: dict[int, tuple[dict[str, list[Link]], dict[str, list[Router]]]] = {}
         for planned in self.plan.at_level(self.level):
             if isinstance(planned.node, SourceNode):
                 self._source_links[planned.id] = ({}, {})
+                if planned.node.output_type is not None:
+                    node = planned.node
+                    self._source_types[planned.id] = conform_to(planned.node.output_type, node.name, node.location)
                 self._wire_outputs(planned, *self._source_links[planned.id])
 
     def _wire_outputs(
@@ -202,6 +206,8 @@ class LevelTask:
             for values in chunk.values:
                 if not len(values):
                     continue
+                if chunk.source in self._source_types:
+                    values = self._source_types[chunk.source](values)
                 batch = untimed(values, times[0])
                 report.counters.setdefault(chunk.source, {"out": 0})["out"] += len(batch)
                 for link in local.get(MAIN, ()):

@@ -16,7 +16,7 @@ from flintstream.engine.epoch import EpochContext, ReadRange, TaskReport
 from flintstream.engine.manifest import Manifest
 from flintstream.engine.options import JobOptions
 from flintstream.engine.pacing import Pacer
-from flintstream.errors import CommitError, LedgerError
+from flintstream.errors import CommitError, CorruptStateError, LedgerError, describe
 
 RunEpoch = Callable[[EpochContext], Sequence[TaskReport]]
 LEDGER_TRIES = 4
@@ -92,9 +92,7 @@ class EpochLoop:
     def _ending(self, ranges: Sequence[ReadRange]) -> frozenset[int]:
         """Return the lanes that end with these ranges, whether or not any of their records gets as far as a level."""
         lanes = self._coordinator.lanes
-        return frozenset(
-            lane for piece in ranges if piece.last for lane in lanes.lanes_of(piece.source, piece.split)
-        )
+        return frozenset(lane for piece in ranges if piece.last for lane in lanes.lanes_of(piece.source, piece.split))
 
     def _plan_epoch(self) -> tuple[int, list[ReadRange], bool]:
         now = int(time.time() * 1000)
@@ -112,27 +110,40 @@ class EpochLoop:
         )
 
     def run_epoch(self, context: EpochContext, spark: dict[str, Any]) -> Manifest:
-        """Run one epoch and commit it; an epoch whose ledger does not balance, or that cannot be written, runs again."""
+        """Run one epoch and commit it; if its ledger does not balance, or it cannot be written, it runs again."""
         started = time.monotonic()
         context = replace(context, entries_in_memory=self._options.state_entries_in_memory)
-        for tried in range(1, LEDGER_TRIES + 1):
+        ledger_failures = 0
+        while True:
             try:
-                reports = self._run(context)
+                reports = self._run_tasks(context)
                 manifest = self._coordinator.complete(context, reports, spark)
                 break
             except LedgerError:
-                if tried == LEDGER_TRIES:
+                ledger_failures += 1
+                if ledger_failures == LEDGER_TRIES:
                     raise
             except CommitError:
                 self._failures += 1
-                if self._failures > self._options.tolerable_failures:
+                if self._failures > self._options.tolerable_failures or self._coordinator.epoch == context.epoch:
                     raise
                 self._stop.wait(0.2 * self._failures)
-        else:
-            raise CommitError("the epoch could not be committed")
         self._failures = 0
         seconds = time.monotonic() - started
         self._pacer.took(sum(piece.end - piece.start for piece in context.ranges), seconds)
         if self._listener is not None:
             self._listener(manifest, reports, seconds)
         return manifest
+
+    def _run_tasks(self, context: EpochContext) -> Sequence[TaskReport]:
+        try:
+            return self._run(context)
+        except OSError as error:
+            what = f"epoch {context.epoch} could not read or write its files ({error})"
+            remedy = "free space or mend the directory; nothing is lost"
+            raise CommitError(describe(what, None, remedy)) from error
+        except CorruptStateError:
+            # The driver that came first deletes what it no longer needs.
+            if self._coordinator.is_overtaken(context.epoch - 1):
+                raise self._coordinator.fenced(context.epoch) from None
+            raise

@@ -13,6 +13,7 @@ from typing import Any
 from flintstream.engine.epoch import StateFile, StateHandle
 from flintstream.errors import CorruptStateError, describe
 from flintstream.ops.clock import LaneTime
+from flintstream.state.changelog import checksum
 from flintstream.state.storage import Storage
 
 FOLDER = "manifests"
@@ -43,8 +44,8 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the document."""
-        document = {"format": FORMAT, **asdict(self)}
-        return json.dumps(document, separators=(",", ":")).encode()
+        body = _as_text({"format": FORMAT, **asdict(self)})
+        return f'{body[:-1]},"checksum":{checksum(body.encode())}}}'.encode()
 
     def digest(self) -> str:
         """Return the document's digest, by which its successor names it."""
@@ -61,33 +62,53 @@ class Manifest:
         """Read a document."""
         try:
             document = json.loads(data)
+            expected = document.pop("checksum")
+            if checksum(_as_text(document).encode()) != expected:
+                what = f"manifest {where!r} is damaged"
+                raise CorruptStateError(describe(what, None, "restore another checkpoint or savepoint"))
             if document.pop("format") != FORMAT:
-                raise CorruptStateError(describe(f"manifest {where!r} has another format", None, "use a matching release"))
+                what = f"manifest {where!r} has another format"
+                raise CorruptStateError(describe(what, None, "use a matching release"))
             document["positions"] = {
                 uid: {int(k): v for k, v in by_split.items()} for uid, by_split in document["positions"].items()
             }
-            document["lanes"] = {int(k): LaneTime(**{**v, "pending": tuple(v["pending"])}) for k, v in document["lanes"].items()}
+            document["lanes"] = {int(k): _lane(v) for k, v in document["lanes"].items()}
             document["lane_owners"] = {int(k): v for k, v in document["lane_owners"].items()}
             document["state"] = {k: _handle(v) for k, v in document["state"].items()}
             return Manifest(**document)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"manifest {where!r} cannot be read ({error})"
             raise CorruptStateError(describe(what, None, "restore another checkpoint or savepoint")) from error
+
+
+def _as_text(document: dict[str, Any]) -> str:
+    """Return a document as JSON; reading it and writing it again gives the same text."""
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _is_stored(part: Any) -> bool:
     return isinstance(part, dict) and "path" in part and part.get("stored") is True
 
 
+def _lane(document: dict[str, Any]) -> LaneTime:
+    positions, watermarks = document.pop("pending")
+    return LaneTime(**document, pending=(tuple(positions), tuple(watermarks)))
+
+
 def _handle(document: dict[str, Any]) -> StateHandle:
     files = tuple(StateFile(**file) for file in document["files"])
     tokens = tuple((epoch, token) for epoch, token in document["tokens"])
-    return StateHandle(files, tokens, tuple(document["groups"]))  # type: ignore[arg-type]
+    return StateHandle(files, tokens, tuple(document["groups"]))
 
 
 def path_of(epoch: int) -> str:
     """Return where an epoch's manifest is."""
     return f"{FOLDER}/{epoch:012d}.json"
+
+
+def epoch_of(name: str) -> int:
+    """Return the epoch of a manifest's file name."""
+    return int(name.partition(".")[0])
 
 
 def newest(storage: Storage) -> Manifest | None:

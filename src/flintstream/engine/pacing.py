@@ -29,9 +29,18 @@ class Pacer:
         self._target = max(target_ms, 1000) / 1000
         self._share = FIRST_RECORDS
         self._started: dict[int, tuple[int, dict[int, int]]] = {}
+        self._turn = 0
+        # A split without records has an end all the same, and event time waits for it.
+        self._empty = [
+            ReadRange(node, split.number, split.start, split.start, True)
+            for node, each in splits.items()
+            for split in each
+            if split.end == split.start
+        ]
 
     def next_ranges(self, positions: Mapping[int, Mapping[int, int]], now: int) -> list[ReadRange]:
         """Return what the next epoch reads; splits that have ended are left out."""
+        ranges, self._empty = self._empty, []
         open_splits = [
             (node, split, positions[node][split.number])
             for node, splits in self._splits.items()
@@ -39,16 +48,19 @@ class Pacer:
             if split.end is None or positions[node][split.number] < split.end
         ]
         if not open_splits:
-            return []
+            return ranges
         share = max(1, (self._fixed or self._share) // len(open_splits))
         spare = self._fixed - share * len(open_splits) if self._fixed else 0
-        ranges: list[ReadRange] = []
+        if spare < 0:
+            # Fewer records than splits: they take turns.
+            turn = self._turn % len(open_splits)
+            open_splits = [*open_splits[turn:], *open_splits[:turn]][: self._fixed]
+            self._turn = turn + self._fixed
         for index, (node, split, position) in enumerate(open_splits):
-            if self._fixed and index >= self._fixed:
-                break
             limit = _ENDLESS if split.end is None else split.end
-            end = min(limit, position + share + (1 if index < spare else 0), self._due(node, split.number, positions, now))
-            if end > position or limit == position:
+            most = position + share + (1 if index < spare else 0)
+            end = min(limit, most, self._due(node, split.number, positions, now))
+            if end > position:
                 ranges.append(ReadRange(node, split.number, position, end, end == limit))
         return ranges
 

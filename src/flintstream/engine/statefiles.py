@@ -17,6 +17,7 @@ from flintstream.engine.epoch import NewState, StateFile, StateHandle
 from flintstream.errors import CorruptStateError, describe
 from flintstream.state.backend import KeyedBackend, merged
 from flintstream.state.changelog import checksum, pack, unpack
+from flintstream.state.partials import is_partials
 from flintstream.state.storage import Storage
 from flintstream.state.table import Table, write_rows
 
@@ -59,12 +60,21 @@ def bring_forward(
     if not is_held:
         for backend in backends.values():
             backend.clear()
+    elif any(file.first_epoch <= epoch for file in files):
+        # A merged changelog tells what is known already. That does no harm to entries, but partial results add up.
+        if any([backend.forget_partials() for backend in backends.values()]):
+            for file in handles[0].files[: -len(files)]:
+                _apply(backends, read_file(storage, file), partials_only=True)
     for file in files:
-        for name, batch in read_file(storage, file).items():
-            backend = owner_of(name, backends)
-            if backend is not None:
-                backend.apply({name: batch})
+        _apply(backends, read_file(storage, file))
     return is_held
+
+
+def _apply(backends: Mapping[str, KeyedBackend], tables: Tables, partials_only: bool = False) -> None:
+    for name, batch in tables.items():
+        backend = owner_of(name, backends)
+        if backend is not None and (is_partials(batch) or not partials_only):
+            backend.apply({name: batch})
 
 
 def next_handle(handles: Sequence[StateHandle], new: NewState | None, epoch: int, token: str) -> StateHandle:

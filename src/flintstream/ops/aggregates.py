@@ -42,12 +42,16 @@ class ColumnAggregate(ABC):
 
     def column(self, values: Values) -> pa.Array:
         """Return the field's column."""
-        picked = values if self.field is None else field_column(values, self.field)
-        array, kind = picked.column()
+        array, kind = self._picked(values).column()
+        if kind == "pickle" and (mixed := _numbers_of(self._picked(values))) is not None:
+            return pa.array([None if number is None else float(number) for number in mixed], pa.float64())
         if type(kind) is not str or kind == "pickle":
             what = f"field {self.field!r} holds values that cannot be aggregated: {kind!r}"
             raise JobError(describe(what, None, "aggregate a field of numbers or text"))
         return array
+
+    def _picked(self, values: Values) -> Values:
+        return values if self.field is None else field_column(values, self.field)
 
     def inputs(self, values: Values) -> dict[str, pa.Array]:
         """Return the columns it needs of a batch of records."""
@@ -101,19 +105,34 @@ class Sum(ColumnAggregate):
     """The exact sum; of integers an integer, of floats a float."""
 
     def inputs(self, values: Values) -> dict[str, pa.Array]:
-        array = self.column(values)
-        columns = {f"{self.prefix}n": array.is_valid().cast(pa.int64())}
-        if pa.types.is_integer(array.type):
-            numbers = array.fill_null(0).cast(pa.int64()).to_numpy()
-            # Two digits of 32 bits, so that no sum overflows.
-            columns[f"{self.prefix}i1"] = pa.array(numbers >> 32)
-            columns[f"{self.prefix}i0"] = pa.array(numbers & 0xFFFFFFFF)
-            return columns if (numbers >> 31).any() else _without(columns, f"{self.prefix}i1")
-        if not pa.types.is_floating(array.type):
-            what = f"field {self.field!r} holds {array.type}, which has no sum"
-            raise JobError(describe(what, None, "sum a field of numbers"))
+        picked = self._picked(values)
+        if picked.column()[1] == "pickle" and (mixed := _numbers_of(picked)) is not None:
+            # Some are integers and some are not: each is summed exactly as what it is, as if it had come by itself.
+            whole = pa.array([number if type(number) is int else None for number in mixed], pa.int64())
+            others = pa.array([number if type(number) is float else None for number in mixed], pa.float64())
+            present = pa.array([number is not None for number in mixed])
+            columns = {**self._integer_inputs(whole), **self._float_inputs(others)}
+        else:
+            array = self.column(values)
+            present = array.is_valid()
+            if pa.types.is_floating(array.type):
+                columns = self._float_inputs(array)
+            elif pa.types.is_integer(array.type) or pa.types.is_null(array.type):
+                columns = self._integer_inputs(array)
+            else:
+                what = f"field {self.field!r} holds {array.type}, which has no sum"
+                raise JobError(describe(what, None, "sum a field of numbers"))
+        return {f"{self.prefix}n": present.cast(pa.int64()), **columns}
+
+    def _integer_inputs(self, array: pa.Array) -> dict[str, pa.Array]:
+        numbers = array.cast(pa.int64()).fill_null(0).to_numpy()
+        low = {f"{self.prefix}i0": pa.array(numbers & 0xFFFFFFFF)}
+        # Two digits of 32 bits, so that no sum overflows; mostly one is enough.
+        return {f"{self.prefix}i1": pa.array(numbers >> 32), **low} if (numbers >> 31).any() else low
+
+    def _float_inputs(self, array: pa.Array) -> dict[str, pa.Array]:
         found, rest = digits(array.fill_null(0.0).cast(pa.float64()).to_numpy())
-        columns.update({f"{self.prefix}d{exponent}": pa.array(column) for exponent, column in found.items()})
+        columns = {f"{self.prefix}d{exponent}": pa.array(column) for exponent, column in found.items()}
         columns[f"{self.prefix}f"] = pa.array(rest if rest is not None else np.zeros(len(array)))
         return columns
 
@@ -131,9 +150,8 @@ class Sum(ColumnAggregate):
         names = [name for name in merged.column_names if name.startswith(self.prefix)]
         if f"{self.prefix}f" not in names:
             return self._integers(merged, names)
-        found = {
-            int(name[len(self.prefix) + 1 :]): _numbers(merged, name) for name in names if name.startswith(f"{self.prefix}d")
-        }
+        digit = f"{self.prefix}d"
+        found = {int(name[len(digit) :]): _numbers(merged, name) for name in names if name.startswith(digit)}
         if f"{self.prefix}i0" in names:  # integers came in some batches, floats in others
             found[0] = found.get(0, 0) + _numbers(merged, f"{self.prefix}i0")
             if f"{self.prefix}i1" in names:
@@ -146,7 +164,7 @@ class Sum(ColumnAggregate):
         if f"{self.prefix}i1" not in names:
             return low
         high = _numbers(merged, f"{self.prefix}i1") + (low >> 32)
-        if bool((np.abs(high) >= 1 << 31).any()):
+        if bool(((high >= 1 << 31) | (high < -(1 << 31))).any()):
             what = f"the sum of field {self.field!r} does not fit into 64 bits"
             raise JobError(describe(what, None, "use aggregate(AggregateFunction), whose integers have no limit"))
         return (high << 32) + (low & 0xFFFFFFFF)
@@ -176,6 +194,14 @@ def column_aggregate(aggregate: Aggregate, prefix: str) -> ColumnAggregate:
             raise UnsupportedError(describe(f"there is no built-in aggregate {aggregate.kind!r}"))
 
 
+def _numbers_of(values: Values) -> list[Any] | None:
+    """Return values among which there are integers (of 64 bits) and floats and nothing else; None if there is."""
+    rows = values.rows()
+    if not set(map(type, rows)) <= {int, float, type(None)}:
+        return None
+    return rows if all(type(row) is not int or -(1 << 63) <= row < 1 << 63 for row in rows) else None
+
+
 def _flat(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -183,7 +209,3 @@ def _flat(table: pa.Table, name: str) -> pa.Array:
 
 def _numbers(table: pa.Table, name: str) -> Any:
     return _flat(table, name).fill_null(0).to_numpy()
-
-
-def _without(columns: dict[str, pa.Array], name: str) -> dict[str, pa.Array]:
-    return {key: column for key, column in columns.items() if key != name}

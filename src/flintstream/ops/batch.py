@@ -88,7 +88,7 @@ def concat_values(parts: Sequence[Values]) -> Values:
 
 @dataclass(slots=True)
 class Batch:
-    """Records in stamp order. `watermarks` is the operator's event time before each; `keys` is set behind a `key_by`."""
+    """Records in stamp order. `watermarks` is the operator's event time before each; `keys` are set by a `key_by`."""
 
     values: Values
     timestamps: I64
@@ -125,7 +125,7 @@ class Batch:
 
 
 def expand(batch: Batch, rows: list[Any], ends: I64) -> Batch:
-    """Return what a batch's records emitted: record i emitted `rows[ends[i-1]:ends[i]]`; stamps grow by an emission number."""
+    """Return what a batch's records emitted, record i `rows[ends[i-1]:ends[i]]`; stamps grow by an emission number."""
     counts = np.diff(ends, prepend=0)
     if len(rows) == len(batch) and bool((counts == 1).all()):
         cause = slice(None)
@@ -169,7 +169,8 @@ def count_before(stamp: Stamp, bound: Sequence[int]) -> int:
     low, high = 0, len(stamp[0])
     for column, value in zip(stamp, bound, strict=False):
         segment = column[low:high]
-        low, high = low + int(np.searchsorted(segment, value, "left")), low + int(np.searchsorted(segment, value, "right"))
+        before, upto = (int(np.searchsorted(segment, value, side)) for side in ("left", "right"))
+        low, high = low + before, low + upto
         if low == high:
             break
     return low

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flintstream.ops.batch import I64, Stamp, sort_order
+from flintstream.ops.batch import FIRST, I64, Stamp, sort_order
 
 END_POSITION = MAX_TIMESTAMP
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class LaneTime:
     """A lane at the start of an epoch, as the driver's split table has it.
 
     `count` records came before, so a position is the record's number in its lane, whatever chunk brought it. `pending`
-    are steps of earlier epochs that deterministic order has not passed yet, as (positions, watermarks after). `active_at` is the processing time of its last record.
+    are steps of earlier epochs that deterministic order has not passed yet, as (positions, watermarks after).
+    `active_at` is the processing time of its last record.
     """
 
     watermark: int = MIN_TIMESTAMP
@@ -115,29 +117,31 @@ class EventClock:
 
     def __init__(self, start: int, lanes: Mapping[int, LaneTime], tracks: Mapping[int, LaneTrack]) -> None:
         self.start = start
-        active = {lane: track for lane, track in tracks.items() if track.chunks or not lanes[lane].idle}
+        # A lane that ends is not idle: its end must count.
+        active = {lane: t for lane, t in tracks.items() if t.chunks or len(t.positions) or not lanes[lane].idle}
         moving = [(lane, track) for lane, track in sorted(active.items()) if len(track.positions)]
         still = [track.after for track in active.values() if not len(track.positions)]
         floor = min(still, default=MAX_TIMESTAMP)
-        if not moving:
-            self.stamp: Stamp = [np.zeros(0, np.int64)] * 3
-            self.watermarks: I64 = np.zeros(0, np.int64)
-            return
-        before = np.concatenate([track.before for _, track in moving])
-        lane_of = np.concatenate([np.full(len(track.positions), lane) for lane, track in moving])
-        positions = np.concatenate([track.positions for _, track in moving])
+        before = np.concatenate([_NONE, *(track.before for _, track in moving)])
+        lane_of = np.concatenate([_NONE, *(np.full(len(track.positions), lane) for lane, track in moving)])
+        positions = np.concatenate([_NONE, *(track.positions for _, track in moving)])
         order = sort_order([before, lane_of, positions])
         if order is not None:
             before, lane_of, positions = before[order], lane_of[order], positions[order]
         after = self._minimum(before, lane_of, {lane: track.after for lane, track in moving}, floor)
+        first = min(floor, int(before[0]) if moving else MAX_TIMESTAMP)
+        if active and first > start:
+            # The lowest lane has become idle since the last epoch, or is gone: time advances before any record.
+            before, lane_of, positions = (np.insert(column, 0, FIRST) for column in (before, lane_of, positions))
+            after = np.insert(after, 0, first)
         after = np.maximum.accumulate(np.maximum(after, start))
         advancing = after > np.concatenate([np.array([start], np.int64), after[:-1]])
-        self.stamp = [before[advancing], lane_of[advancing], positions[advancing]]
-        self.watermarks = after[advancing]
+        self.stamp: Stamp = [before[advancing], lane_of[advancing], positions[advancing]]
+        self.watermarks: I64 = after[advancing]
 
     @staticmethod
     def _minimum(before: I64, lane_of: I64, finals: Mapping[int, int], floor: int) -> I64:
-        following = np.append(before[1:], MAX_TIMESTAMP)
+        following = np.append(before[1:], MAX_TIMESTAMP)[: len(before)]
         cap = np.full(len(before), MAX_TIMESTAMP)
         lanes, reversed_first = np.unique(lane_of[::-1], return_index=True)
         for lane, index in zip(lanes.tolist(), reversed_first.tolist(), strict=True):
@@ -153,8 +157,8 @@ class EventClock:
     def insertion(self, stamp: Stamp) -> I64:
         """Return for every advance how many of the sorted records stand before it.
 
-        A record of the advancing lane with the same lane watermark stands before the advance, since the advance ends that
-        watermark; so (watermark, lane) decides.
+        A record of the advancing lane with the same lane watermark stands before the advance, since the advance ends
+        that watermark; so (watermark, lane) decides.
         """
         watermarks, lanes = stamp[0], stamp[1]
         step_watermarks, step_lanes = self.stamp[0], self.stamp[1]

@@ -1,8 +1,8 @@
 """Sums of floats that do not depend on the order of addition.
 
 Floating-point addition is not associative, so a sum made of partial sums would depend on how the input was cut into
-batches. Here a number is split, exactly, into digits of 32 bits on a fixed grid; digits are integers, and their sums are
-exact in any order. The sum is rounded to a float once, at the end. Digits reach from 2^-128 to 2^63; what is beyond
+batches. Here a number is split, exactly, into digits of 32 bits on a fixed grid; digits are integers, and their sums
+are exact in any order. The sum is rounded to a float once, at the end. Digits reach from 2^-128 to 2^63; what is beyond
 (infinities, NaN, larger or tinier numbers) is kept in a plain float beside them.
 """
 

@@ -25,8 +25,7 @@ from flintstream.ops.stateless import FunctionOperator, callable_of
 from flintstream.ops.tagging import emit_tagged
 from flintstream.state.backend import KeyedBackend
 from flintstream.state.table import Table
-from flintstream.state.timers import TimerTable
-
+from flintstream.state.timers import TimerTable, order_of
 
 PIECE = 1 << 14
 """Records per stretch of the record path."""
@@ -52,16 +51,21 @@ class KeyedTimerService(TimerService):
         return self.watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self.event.register(self._backend.key, self.namespace, min(int(timestamp), MAX_TIMESTAMP))
+        self.event.register(self._backend.key, self.namespace, _within_time(timestamp))
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self.processing.register(self._backend.key, self.namespace, min(int(timestamp), MAX_TIMESTAMP))
+        self.processing.register(self._backend.key, self.namespace, _within_time(timestamp))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self.event.unregister(self._backend.key, self.namespace, int(timestamp))
+        self.event.unregister(self._backend.key, self.namespace, _within_time(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self.processing.unregister(self._backend.key, self.namespace, int(timestamp))
+        self.processing.unregister(self._backend.key, self.namespace, _within_time(timestamp))
+
+
+def _within_time(timestamp: Any) -> int:
+    """Return a timer's time; beyond the ends of time lie the ends of time."""
+    return max(MIN_TIMESTAMP, min(int(timestamp), MAX_TIMESTAMP))
 
 
 class KeyedContext:
@@ -115,7 +119,7 @@ class TimedOperator(Operator):
         reached = run.watermarks
         while event.due <= watermark:
             # A timer for a time already passed waits for the next advance, as in Flink.
-            step = bisect_right(reached, max(timers.watermark, event.due - 1))  # type: ignore[arg-type]
+            step = bisect_right(reached, max(timers.watermark, event.due - 1))
             if step == len(reached) or reached[step] > watermark:
                 return
             timers.watermark = int(reached[step])
@@ -262,13 +266,14 @@ class KeyedFunctionOperator(FunctionOperator):
 class ReduceOperator(FunctionOperator):
     """Folds each record into its key's value and emits the new value, once per record.
 
-    `combine(held, value)` is a user's reduce function or a built-in aggregate on a field.
+    In batch mode only the last value of each key is emitted, at the end of the input, as in Flink.
     """
 
     keyed = True
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, batch_mode: bool = False) -> None:
         super().__init__(function)
+        self._batch_mode = batch_mode
         self._combine: Callable[[Any, Any], Any] = callable_of(function, "reduce")
 
     def open(self, ctx: OperatorContext) -> None:
@@ -288,4 +293,18 @@ class ReduceOperator(FunctionOperator):
             data[key] = value
             append(value)
         self._table.dirty.update(keys)
-        out.emit(batch.with_values(Values(rows)))
+        if not self._batch_mode:
+            out.emit(batch.with_values(Values(rows)))
+
+    def process_run(self, run: Run, out: Output) -> None:
+        for piece in run.pieces(PIECE):
+            super().process_run(piece, out)
+        if self._batch_mode and run.end == MAX_TIMESTAMP:
+            self._emit_last(run, out)
+
+    def _emit_last(self, run: Run, out: Output) -> None:
+        entries = sorted(((order_of(key), key) for key in self._table.data), key=lambda entry: entry[0])
+        count = len(entries)
+        stamp = [np.full(count, column[-1]) for column in run.stamp]
+        values = Values([self._table.data[key] for _, key in entries])
+        out.emit(Batch(values, np.full(count, MAX_TIMESTAMP), stamp, np.full(count, MAX_TIMESTAMP)))

@@ -21,7 +21,7 @@ from flintstream.ops.batch import FIRST, I64, LAST, NO_TIMESTAMP, Batch, Stamp, 
 class Run:
     """Records in stamp order, and the watermark's advances among them.
 
-    `watermarks[j]` is reached after `insertion[j]` of the records; `stamp` is the advances' own, as wide as the records'.
+    `watermarks[j]` is reached after `insertion[j]` of the records; `stamp` is the advances' own, as wide as theirs.
     `inputs` tells which input each record came by, or is None if there is one.
     """
 
@@ -38,9 +38,8 @@ class Run:
         """The operator's watermark after the run."""
         return int(self.watermarks[-1]) if len(self.watermarks) else self.start
 
-
     def pieces(self, size: int) -> Iterator[Run]:
-        """Yield the run in stretches of at most `size` records: Python rows of one stretch fit into the CPU's caches."""
+        """Yield the run in stretches of at most `size` records: Python rows of one stretch fit into the CPU's cache."""
         count = len(self.batch)
         if count <= size:
             yield self
@@ -118,9 +117,12 @@ class Emissions:
         timestamps[own] = run.batch.timestamps[cause[own]]
         for span in self.spans:
             at = slice(span.start, span.stop)
+            own[at] = False
             cause[at], advance[at] = span.record, span.advance
             times[at], hashes[at], timestamps[at] = span.time, span.key_hash, span.timestamp
             number[at] = np.arange(span.stop - span.start)
+        # A record's own rows count from 0, whether or not a timer fired between it and the record before.
+        number[own] -= number[own][np.searchsorted(cause[own], cause[own])]
         caused_by_record = advance < 0
         stamp: Stamp = []
         for column, steps in zip(run.batch.stamp, run.stamp, strict=True):

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from flintstream.errors import DefinitionError, describe
+from flintstream.errors import DefinitionError, TypeMismatchError, describe
+from flintstream.model.row import Row
+from flintstream.model.time import to_timestamp_ms
 from flintstream.ops.batch import Values
-from flintstream.state.codec import decode
+from flintstream.state.codec import Kind
 
 
 def field_column(values: Values, field: str | int) -> Values:
     """Return one field of every record, as a column where the records are columns."""
     if values.is_column:
         array, kind = values.column()
-        if type(kind) is list and kind[0] in ("tuple", "row", "dict", "class") and not array.null_count:
-            index = field if isinstance(field, int) else array.type.get_field_index(field)
-            if 0 <= index < len(kind[-1]):
-                return Values(None, array.field(index), kind[-1][index])
+        index = _column_index(kind, field)
+        if index is not None and not array.null_count:
+            return Values(None, array.field(index), kind[-1][index])
     return Values([field_of_row(row, field) for row in values.rows()])
+
+
+def _column_index(kind: Kind, field: str | int) -> int | None:
+    """Return which column holds a field, or None if only the records themselves know what is meant."""
+    tag = kind[0] if type(kind) is list else None
+    if isinstance(field, int):
+        return field if tag in ("tuple", "row") and 0 <= field < len(kind[-1]) else None
+    names = kind[-2] if tag in ("row", "dict", "class") else None
+    return names.index(field) if names is not None and field in names else None
 
 
 def field_of_row(row: Any, field: str | int) -> Any:
     """Return a field of one record: by position, by key, or as an attribute."""
     try:
-        if isinstance(field, int) or isinstance(row, dict):
+        if isinstance(field, int) or isinstance(row, dict | Row):
             return row[field]
         return getattr(row, field)
-    except (KeyError, IndexError, AttributeError, TypeError):
+    except (KeyError, IndexError, AttributeError, TypeError, DefinitionError):
         msg = f"a record has no field {field!r}: {row!r:.200}"
         raise DefinitionError(describe(msg, None, "name a field that every record has")) from None
 
@@ -83,22 +93,26 @@ def numbers(values: Values) -> Any:
     """Return values as an int64 array; used for timestamps taken from a field."""
     if values.is_column:
         array, kind = values.column()
-        if pa.types.is_timestamp(array.type):
-            return array.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy(zero_copy_only=False) // 1000
-        if kind == "int" and not array.null_count:
-            return array.cast(pa.int64()).to_numpy()
-        return np.array([to_epoch_millis(value) for value in decode(array, kind)], np.int64)
-    return np.array([to_epoch_millis(value) for value in values.rows()], np.int64)
+        if not array.null_count:
+            if pa.types.is_timestamp(array.type):
+                return _millis(array.cast(pa.int64()).to_numpy(), array.type.unit)
+            if kind == "int":
+                return array.cast(pa.int64()).to_numpy()
+    return np.fromiter(map(to_epoch_millis, values.rows()), np.int64, len(values))
+
+
+def _millis(ticks: Any, unit: str) -> Any:
+    """Return times in a unit of Arrow's as milliseconds, rounded down as everywhere."""
+    return ticks * 1000 if unit == "s" else ticks // {"ms": 1, "us": 1000, "ns": 1_000_000}[unit]
 
 
 def to_epoch_millis(value: Any) -> int:
     """Return a record's event time in milliseconds: a number as it is, a datetime converted (naive ones are UTC)."""
-    if isinstance(value, int):
-        return value
-    timestamp = getattr(value, "timestamp", None)
-    if timestamp is None:
+    if isinstance(value, Integral):
+        return int(value)
+    try:
+        return to_timestamp_ms(value)
+    except TypeMismatchError:
         msg = f"event time is neither milliseconds nor a datetime: {value!r:.200}"
-        raise DefinitionError(describe(msg, None, "let the timestamp assigner return epoch milliseconds or a datetime"))
-    if value.tzinfo is None:
-        value = value.replace(tzinfo=datetime.UTC)
-    return round(value.timestamp() * 1000)
+        remedy = "let the timestamp assigner return epoch milliseconds or a datetime"
+        raise TypeMismatchError(describe(msg, None, remedy)) from None

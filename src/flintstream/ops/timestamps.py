@@ -71,11 +71,11 @@ class TimestampsOperator(Operator):
             return numbers(field_column(batch.values, strategy.column))
         if strategy.assigner is None:
             return batch.timestamps
-        extract = getattr(strategy.assigner, "extract_timestamp", strategy.assigner)
+        extract = strategy.assigner.extract_timestamp
         rows = batch.values.rows()
         stamps = [extract(row, previous) for row, previous in zip(rows, batch.timestamps.tolist(), strict=True)]
         if set(map(type, stamps)) != {int}:
-            stamps = [to_epoch_millis(stamp) for stamp in stamps]
+            stamps = list(map(to_epoch_millis, stamps))
         return np.fromiter(stamps, np.int64, len(stamps))
 
     def _advance(self, timestamps: I64) -> I64:

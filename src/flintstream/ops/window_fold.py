@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flintstream.model.window_assigner import require_timestamp
 from flintstream.ops.aggregates import Aggregate, ColumnAggregate, column_aggregate
 from flintstream.ops.batch import I64, Values
 from flintstream.ops.window_keys import are_of_one_type, joined_key, key_columns, key_names, numbered_keys, tidied
@@ -24,6 +25,7 @@ class WindowFolder:
     """The arithmetic of one declared window: its grid and its aggregates."""
 
     def __init__(self, assigner: Any, aggregates: Sequence[tuple[str, Aggregate]]) -> None:
+        self._assigner = assigner
         self.size: int = assigner.size_ms
         self.offset: int = assigner.offset_ms
         self.aggregates: list[tuple[str, ColumnAggregate]] = [
@@ -32,6 +34,7 @@ class WindowFolder:
 
     def starts(self, timestamps: I64) -> I64:
         """Return the start of each record's window."""
+        require_timestamp(self._assigner, int(timestamps.min(initial=0)))
         return timestamps - (timestamps - self.offset) % self.size
 
     def partials(self, values: Values, keys: Values, starts: I64) -> Iterator[tuple[int, pa.Table]]:

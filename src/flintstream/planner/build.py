@@ -26,7 +26,7 @@ def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operat
     """Return a new operator for its place in the plan. In batch mode event time stands still until the end."""
     node = planned.node
     if isinstance(node, FunctionNode):
-        return _build_function(node)
+        return _build_function(node, batch_mode)
     if isinstance(node, TimestampsNode):
         assert node.strategy is not None
         return TimestampsOperator(replace(node.strategy, kind="none") if batch_mode else node.strategy)
@@ -58,7 +58,7 @@ def fresh(function: F) -> F:
     return function if hasattr(function, "wrapped") else copy.deepcopy(function)
 
 
-def _build_function(node: FunctionNode) -> Operator:
+def _build_function(node: FunctionNode, batch_mode: bool) -> Operator:
     assert node.function is not None
     function = fresh(node.function)
     methods = node.methods
@@ -74,7 +74,7 @@ def _build_function(node: FunctionNode) -> Operator:
         case "keyed_process":
             return KeyedProcessOperator(function, methods)
         case "reduce":
-            return ReduceOperator(function)
+            return ReduceOperator(function, batch_mode)
         case "keyed_map" | "keyed_filter" | "keyed_flat_map":
             return KeyedFunctionOperator(function, node.shape.removeprefix("keyed_"))
         case _:

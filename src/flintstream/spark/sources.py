@@ -169,7 +169,7 @@ def apply_steps(frame: DataFrame, steps: Sequence[NativeStep]) -> DataFrame:
         if step.verb == "where":
             frame = frame.where(*step.arguments)
         elif step.verb == "with_columns":
-            frame = frame.withColumns(dict(step.named))
+            frame = frame.withColumns({name: _column(expression) for name, expression in step.named})
         else:
             named = [_column(expression).alias(name) for name, expression in step.named]
             frame = frame.select(*step.arguments, *named, *_HIDDEN)

@@ -20,7 +20,7 @@ from flintstream.engine.envelope import DRIVER, FAILED, Envelope, Sender, from_a
 from flintstream.engine.epoch import EpochContext, producer_id
 from flintstream.engine.level import SourceChunk
 from flintstream.engine.task import read_range, run_level_task, run_source_task
-from flintstream.errors import FlintstreamError, JobError
+from flintstream.errors import CommitError, FlintstreamError, JobError, describe
 from flintstream.planner.plan import Plan
 from flintstream.state.storage import Storage
 
@@ -88,9 +88,11 @@ class LevelFunction:
 
 def unexpected(error: Exception) -> JobError:
     """Wrap a failure that is not the user's function's and not one we know."""
-    frames = "".join(traceback.format_exception(error))
+    if isinstance(error, OSError):
+        what = f"a task could not read or write its files ({error})"
+        return CommitError(describe(what, None, "free space or mend the directory; nothing is lost"))
     wrapped = JobError(f"a task failed: {type(error).__name__}: {error}")
-    wrapped.add_note(frames)
+    wrapped.add_note("".join(traceback.format_exception(error)))
     return wrapped
 
 

@@ -118,6 +118,16 @@ class KeyedBackend:
         for table in self.tables.values():
             table.clear()
 
+    def forget_partials(self) -> bool:
+        """Forget partial results, to be loaded anew; return whether there is any table of them."""
+        tables = [table for table in self.tables.values() if isinstance(table, PartialTable)]
+        for table in tables:
+            table.clear()
+        unclaimed = [name for name, batches in self._unclaimed.items() if is_partials(batches[0])]
+        for name in unclaimed:
+            del self._unclaimed[name]
+        return bool(tables or unclaimed)
+
     def _in_memory(self) -> list[tuple[str, StateTable]]:
         """Return the tables that are whole in memory."""
         return [(name, table) for name, table in self.tables.items() if self.spill is None or not _is_spillable(table)]
@@ -149,6 +159,7 @@ def merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.Record
     """Fold changelog batches of one table into one; the newest row of an entry wins, and removals stay removals."""
     table: StateTable | None = None
     for batch in batches:
-        table = table or table_like(batch)
+        if table is None:
+            table = table_like(batch)
         table.apply(batch, keep_gone=True)
     return None if table is None else table.snapshot(max_parallelism)

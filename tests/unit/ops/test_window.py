@@ -25,6 +25,7 @@ from flintstream.model.triggers import (
     EventTimeTrigger,
     NeverTrigger,
     PurgingTrigger,
+    TriggerResult,
 )
 from flintstream.model.window_assigner import WindowAssigner
 from flintstream.model.windows import GlobalWindow, TimeWindow
@@ -445,6 +446,25 @@ def test_continuous_processing_time_trigger() -> None:
     for now in (4, 8, 9):
         harness.set_processing_time(now)
     assert harness.values() == [("a", [1])] * 3
+    assert harness.entries() == {}
+
+
+def test_a_window_of_event_time_is_not_cleaned_up_by_processing_time() -> None:
+    class ByClock(NeverTrigger):
+        def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+            ctx.register_processing_time_timer(window.max_timestamp())
+            return TriggerResult.CONTINUE
+
+        def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+            return TriggerResult.FIRE
+
+    harness = WindowHarness(general(TUMBLING, trigger=ByClock(), apply=Contents()))
+    harness.feed(Record("a", 1, 1))
+    harness.set_processing_time(9)
+    harness.feed(Record("a", 2, 2))
+    harness.set_processing_time(10)
+    assert harness.values() == [("a", [1]), ("a", [1, 2])]
+    harness.feed(END)
     assert harness.entries() == {}
 
 

@@ -81,6 +81,18 @@ def test_a_window_inside_one_in_flight_changes_nothing_but_the_contents() -> Non
     assert harness.entries() == {}
 
 
+def test_a_window_inside_one_in_flight_leaves_the_triggers_state_alone() -> None:
+    harness = WindowHarness(operator(BY_VALUE, trigger=CountTrigger(3), apply=Contents()))
+    harness.feed(Record("a", 20, 0), Record("a", 3, 5), Record("a", 4, 6))
+    assert harness.values() == [("a", [20, 3, 4])]
+
+
+def test_merged_windows_leave_no_timers_behind() -> None:
+    harness = WindowHarness(operator(apply=Contents(), allowed_lateness_ms=50))
+    harness.feed(Record("a", 1, 0), Record("a", 2, 18), Record("a", 4, 9))
+    assert harness.entries()["#event-timers"] == 2
+
+
 def test_a_late_session_is_late_unless_it_merges_with_one_that_is_not() -> None:
     harness = WindowHarness(operator(apply=Describe(), late_tag="late"))
     harness.feed(Record("a", 1, 20), Watermark(25), Record("a", 2, 5), Record("a", 3, 12), END)

@@ -7,6 +7,7 @@ the test; `restart` throws everything in memory away and goes on from the change
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -103,14 +104,14 @@ class WindowHarness:
         self._open()
 
     def spill(self) -> None:
-        """Move everything that need not be in memory out of it, as a partition with too much state does between runs."""
+        """Move out of memory what need not be there, as a partition with too much state does between runs."""
         for name, table in self.backend.spillable().items():
             store = self.spilled.setdefault(name, {})
             touched = {scope for scope, _ in table.dirty} if isinstance(table, MapTable) else table.dirty
             for entry in [*touched, *table.data]:
                 store[entry] = table.data.get(entry)
             table.clear()
-            table.data.fallback = store.get
+            table.data.fallback = partial(_look_up, table, store)
 
     def emit(self, batch: Batch, tag: str = MAIN) -> None:
         """Take an output; it must be in stamp order, or every operator downstream goes wrong."""
@@ -153,6 +154,14 @@ class WindowHarness:
             Values([record.key for record in records]),
         )
         return Run(batch, watermarks, insertion, _columns(advance_stamps, 3), start, self._now)
+
+
+def _look_up(table: Any, store: dict[Any, Any], entry: Any) -> Any:
+    """Return what was moved out of memory, unless memory says that it was removed since."""
+    if isinstance(table, MapTable):
+        held = store.get(entry) or {}
+        return {inner: value for inner, value in held.items() if (entry, inner) not in table.dirty} or None
+    return None if entry in table.dirty else store.get(entry)
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Any]:

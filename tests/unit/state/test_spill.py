@@ -4,12 +4,13 @@ import copy
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintstream.engine import partition, statefiles
@@ -29,7 +30,6 @@ from flintstream.state.views import KeyedListState, KeyedMapState, KeyedValueSta
 MAX_PARALLELISM = 8
 KEYS = [0, 1, 1.0, True, -5, 2.5, "a", "ab", "", "x" * 300, "x" * 301, (1, "a"), ("a", ("b",)), b"a", *range(10, 40)]
 INNER = [0, 1.0, "a", "y" * 200, *range(5, 15)]
-SMALL = {"LEAST_CHUNK": 1}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -168,9 +168,9 @@ class Driver:
         self.process.done = (done, self.token)
         self.model = copy.deepcopy(self.committed)
 
-    def switch(self, other: int, limit: int) -> None:
+    def switch(self, other: int) -> None:
         if self.state is None:
-            self.current, self.limit = other, limit
+            self.current = other
 
     def restart(self, moved: bool) -> None:
         """All processes die; with `moved` the job has another layout, so state is taken out of all files."""
@@ -259,29 +259,42 @@ OPERATIONS = [
     *("put", "put", "put", "get", "clear", "append", "set_list", "put_in", "put_in", "put_in", "remove_in", "get_in"),
     *("clear_map", "put_window", "drop_window", "register", "fire", "add_partial", "pop_partial"),
 ]
-OPERATION = st.tuples(st.sampled_from(OPERATIONS), st.sampled_from(KEYS), st.sampled_from(INNER), st.integers(1, 50))
-STEP = st.one_of(
-    OPERATION,
-    OPERATION,
-    OPERATION,
-    OPERATION,
-    st.just(("end_run",)),
-    st.just(("commit",)),
-    st.just(("commit",)),
-    st.tuples(st.just("fail"), st.booleans()),
-    st.tuples(st.just("switch"), st.integers(0, 1), st.integers(3, 50)),
-    st.tuples(st.just("restart"), st.booleans()),
-    st.just(("lose_commit",)),
-    st.just(("check",)),
-)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(3, 50), st.lists(STEP, min_size=10, max_size=120))
-def test_state_equals_a_dict_whatever_the_limit(limit: int, steps: list[tuple[Any, ...]]) -> None:
+def program(random: Random, length: int) -> Iterator[tuple[Any, ...]]:
+    """Yield random steps on a few keys, so that the same entry is met again and again."""
+    keys = random.sample(KEYS, random.randint(3, 25))
+    inner = random.sample(INNER, random.randint(1, 6))
+    for _ in range(length):
+        match random.choices(range(8), (80, 6, 8, 1, 2, 1, 1, 2))[0]:
+            case 0:
+                yield random.choice(OPERATIONS), random.choice(keys), random.choice(inner), random.randint(1, 50)
+            case 1:
+                yield ("end_run",)
+            case 2:
+                yield ("commit",)
+            case 3:
+                yield "fail", random.random() < 0.5
+            case 4:
+                yield "switch", random.randint(0, 1)
+            case 5:
+                yield "restart", random.random() < 0.3
+            case 6:
+                yield ("lose_commit",)
+            case _:
+                yield ("check",)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(3, 50), st.integers(10, 400))
+def test_state_equals_a_dict_whatever_the_limit(random: Random, limit: int, length: int) -> None:
     driver = Driver()
     driver.limit = limit
-    for step in steps:
+    for step in program(random, length):
+        if step[0] == "switch" and random.random() < 0.2:
+            limit = random.randint(3, 50)
+        if driver.state is None:
+            driver.limit = limit
         apply(step, driver)
     driver.commit()
     driver.check()
@@ -399,12 +412,59 @@ def test_an_other_process_does_not_see_old_entries_in_its_memory() -> None:
     driver = filled(10, 100)
     apply(("put", 5, None, 7), driver)
     driver.commit()
-    driver.switch(1, 10)
+    driver.switch(1)
     apply(("put", 5, None, 8), driver)
     driver.commit()
-    driver.switch(0, 10)
+    driver.switch(0)
     apply(("get", 5, None, 0), driver)
     driver.fail(after_writing=False)
+
+
+def test_what_was_removed_is_not_found_on_disk_again() -> None:
+    driver = filled(10, 40)
+    apply(("put_in", "m", 1, 1), driver)
+    apply(("put_in", "m", 2, 2), driver)
+    driver.commit()
+    for step in (("clear", 5, None, 0), ("remove_in", "m", 1, 0)):
+        apply(step, driver)
+        for _ in range(2):  # once in memory only, once in the overlay
+            apply(("get", 5, None, 0), driver)
+            apply(("get_in", "m", 1, 0), driver)
+            apply(("get_in", "m", 2, 0), driver)
+            for number in range(20, 40):
+                apply(("get", number, None, 0), driver)
+            driver.end_run()
+    apply(("remove_in", "m", 2, 0), driver)
+    apply(("get_in", "m", 2, 0), driver)
+    driver.commit()
+    driver.check()
+    driver.fail(after_writing=False)
+
+
+def test_partial_results_are_not_counted_twice_when_changelogs_were_merged() -> None:
+    driver = filled(100, 50)
+    for number in range(1, 9):
+        apply(("add_partial", 0, None, 4 * number), driver)
+        driver.commit()
+        driver.switch(number % 2)
+    assert any(file.first_epoch < file.last_epoch for file in driver.handles[0].files)
+    driver.check()
+    driver.fail(after_writing=False)
+
+
+def test_a_store_that_was_loaded_under_a_new_layout_is_used_by_the_next_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    wiped: list[bool] = []
+    reset = disk.Records.reset
+    monkeypatch.setattr(disk.Records, "reset", lambda self, wipe: (wiped.append(wipe), reset(self, wipe))[1])
+    driver = filled(10, 100)
+    driver.restart(moved=True)
+    driver.check()
+    driver.commit()
+    wiped.clear()
+    driver.restart(moved=False)
+    driver.check()
+    driver.fail(after_writing=False)
+    assert wiped == [False]
 
 
 def test_state_that_is_claimed_late_is_found() -> None:

@@ -1,0 +1,149 @@
+"""The storage port: one contract, kept by every form of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flintstream.errors import CorruptStateError
+from flintstream.state.storage import LocalStorage, MemoryStorage, Storage
+
+
+@pytest.fixture(params=["local", "not durable", "memory"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if request.param == "memory":
+        return MemoryStorage()
+    return LocalStorage(str(tmp_path / "root"), durable=request.param == "local")
+
+
+def test_what_was_written_is_read_in_whole_or_in_part(storage: Storage) -> None:
+    storage.write("state/a.bin", b"0123456789")
+    assert storage.read("state/a.bin") == b"0123456789"
+    assert storage.read("state/a.bin", 4) == b"456789"
+    assert storage.read("state/a.bin", 4, 3) == b"456"
+    assert storage.read("state/a.bin", 8, 5) == b"89"
+
+
+def test_writing_again_replaces(storage: Storage) -> None:
+    storage.write("a", b"first and longer")
+    storage.write("a", b"second")
+    assert storage.read("a") == b"second"
+
+
+def test_only_the_first_creation_counts(storage: Storage) -> None:
+    assert storage.create("manifests/1", b"mine")
+    assert not storage.create("manifests/1", b"theirs")
+    assert storage.read("manifests/1") == b"mine"
+    assert storage.list("manifests") == ["1"]
+
+
+def test_what_was_written_cannot_be_created(storage: Storage) -> None:
+    storage.write("a", b"there")
+    assert not storage.create("a", b"late")
+
+
+def test_a_deleted_file_can_be_created_again(storage: Storage) -> None:
+    assert storage.create("a", b"1")
+    storage.delete("a")
+    storage.delete("a")
+    storage.delete("never/there")
+    assert storage.create("a", b"2")
+
+
+def test_folders_list_their_names_in_order_and_nothing_else(storage: Storage) -> None:
+    for name in ("state/b", "state/a", "state/deep/c", "other/d", "top"):
+        storage.write(name, b"")
+    assert storage.list("state") == ["a", "b", "deep"]
+    assert storage.list("state/deep") == ["c"]
+    assert storage.list("absent") == []
+    assert storage.list("") == ["other", "state", "top"]
+
+
+def test_a_missing_file_is_named(storage: Storage) -> None:
+    with pytest.raises(CorruptStateError, match=r"'state/gone\.bin' is missing"):
+        storage.read("state/gone.bin")
+
+
+OUTSIDE = ["../a", "state/../../a", "/etc/hostname", ".."]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_paths_cannot_leave_the_root(storage: Storage, path: str) -> None:
+    uses: list[Callable[[], object]] = [
+        lambda: storage.read(path),
+        lambda: storage.write(path, b"x"),
+        lambda: storage.create(path, b"x"),
+        lambda: storage.list(path),
+        lambda: storage.delete(path),
+    ]
+    for use in uses:
+        with pytest.raises(CorruptStateError, match="leaves its directory"):
+            use()
+
+
+def test_of_many_threads_one_creates(storage: Storage) -> None:
+    barrier = threading.Barrier(8)
+    won: list[bool] = []
+
+    def race() -> None:
+        for number in range(20):
+            barrier.wait()
+            won.append(storage.create(f"manifests/{number}", b"same bytes"))
+
+    threads = [threading.Thread(target=race) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert won.count(True) == 20
+
+
+def test_of_two_processes_one_creates(tmp_path: Path) -> None:
+    program = """
+import sys
+from flintstream.state.storage import LocalStorage
+storage = LocalStorage(sys.argv[1], durable=False)
+print("ready", flush=True)
+sys.stdin.readline()
+print(sum(storage.create(f"manifests/{number}", sys.argv[2].encode()) for number in range(200)))
+"""
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("first", "second")
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    made = [int(racer.communicate()[0]) for racer in racers]
+    assert sum(made) == 200
+    storage = LocalStorage(str(tmp_path))
+    held = [storage.read(f"manifests/{name}") for name in storage.list("manifests")]
+    assert [held.count(b"first"), held.count(b"second")] == made
+
+
+def test_a_failed_creation_leaves_nothing_behind(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    storage.create("a/b", b"1")
+    storage.create("a/b", b"2")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+
+
+def test_half_written_files_are_not_listed(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    storage.write("a/b", b"1")
+    (tmp_path / "a" / ".c.0123").write_bytes(b"half")
+    assert storage.list("a") == ["b"]
