@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -24,6 +25,8 @@ from flintstream import DataGeneratorSource
 from flintstream.engine.manifest import Manifest
 from tests.crash import job
 
+RECORDS = "flintstream.epoch.max-records"
+RETAINED = "execution.checkpointing.num-retained"
 PROGRAM = Path(__file__).with_name("job.py")
 TAG = "FLINTSTREAM_CRASH_TEST"
 PATIENCE = 240.0
@@ -49,7 +52,9 @@ class Folders:
 
     def manifests(self) -> list[Path]:
         folder = self.checkpoints / "manifests"
-        return sorted(p for p in folder.iterdir() if p.suffix == ".json" and p.name[0] != ".") if folder.is_dir() else []
+        return (
+            sorted(p for p in folder.iterdir() if p.suffix == ".json" and p.name[0] != ".") if folder.is_dir() else []
+        )
 
     def epoch(self) -> int:
         """The newest committed epoch, 0 if there is none."""
@@ -149,7 +154,7 @@ class JobProcess:
         return self.wait_until(over, "the moment of a kill")
 
     def kill(self) -> None:
-        """kill -9 of the driver: Python and its JVM at once. Workers are in a group of their own and live on a little."""
+        """kill -9 of the driver: Python and its JVM at once. Workers, in a group of their own, live on a little."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -223,15 +228,24 @@ def describe_phase(folders: Folders) -> str:
     if not found:
         return "before the first commit"
     manifest = json.loads(found[-1].read_text())
-    parts = [p for sink in manifest["committables"].values() for part in sink for p in ([part] if isinstance(part, dict) else part)]
-    staged = [p for p in parts if any((folders.output / name / p["staged"]).exists() for name in ("running", "windows"))]
+    parts = [
+        p
+        for sink in manifest["committables"].values()
+        for part in sink
+        for p in ([part] if isinstance(part, dict) else part)
+    ]
+    staged = [
+        p for p in parts if any((folders.output / name / p["staged"]).exists() for name in ("running", "windows"))
+    ]
     state = "published" if not staged else f"{len(parts) - len(staged)} of {len(parts)} files published"
     return f"after commit of epoch {manifest['epoch']}, {state}"
 
 
 def moments(seed: int, number: int, longest: float) -> Iterator[tuple[int, float]]:
-    """Yield (epochs to wait for, seconds to wait then): some at once behind a commit, some in the midst of an epoch, some
-    before the job has done anything; `longest` is about what an epoch and a half take."""
+    """Yield (epochs to wait for, seconds to wait then); `longest` is about what an epoch and a half take.
+
+    Some moments are right behind a commit, some in the midst of an epoch, some before the job has done anything.
+    """
     rng = random.Random(seed)
     for _ in range(number):
         kind = rng.random()
@@ -297,7 +311,7 @@ def check_manifests(folders: Folders) -> list[Manifest]:
     """Check that the retained manifests are one unbroken chain whose files are all there."""
     manifests = [Manifest.from_bytes(path.read_bytes(), path.name) for path in folders.manifests()]
     assert [m.epoch for m in manifests] == list(range(manifests[0].epoch, manifests[-1].epoch + 1))
-    for before, after in zip(manifests, manifests[1:], strict=False):
+    for before, after in itertools.pairwise(manifests):
         assert after.predecessor == before.digest(), f"epoch {after.epoch} does not follow epoch {before.epoch}"
     assert len({m.incarnation for m in manifests}) == 1
     missing = {name for m in manifests for name in m.files() if not (folders.checkpoints / name).is_file()}

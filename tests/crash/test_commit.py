@@ -89,9 +89,7 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     indirect=["undisturbed"],
 )
 @pytest.mark.parametrize("same_process", [False, True], ids=["new process", "same process"])
-def test_a_crash_at_any_step_changes_nothing(
-    undisturbed: Any, tmp_path: Path, step: str, same_process: bool
-) -> None:
+def test_a_crash_at_any_step_changes_nothing(undisturbed: Any, tmp_path: Path, step: str, same_process: bool) -> None:
     large, expected, steps = undisturbed
     for nth in sorted({1, steps[step] // 2 + 1, steps[step]}):
         output, checkpoints, fault = tmp_path / f"out{nth}", tmp_path / f"checkpoints{nth}", Fault(step, nth)

@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.crash.harness import Folders, JobProcess, check_manifests, check_output, describe_phase, moments
-
-RECORDS = "flintstream.epoch.max-records"
-RETAINED = "execution.checkpointing.num-retained"
+from tests.crash.harness import (
+    RECORDS,
+    RETAINED,
+    Folders,
+    JobProcess,
+    check_manifests,
+    check_output,
+    describe_phase,
+    moments,
+)
 
 
 def kill_repeatedly(
@@ -47,6 +53,8 @@ def test_in_process_runtime_survives_ten_kills(folders: Folders, start: Callable
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(1800)
+@pytest.mark.row(67, 71)
 def test_driver_on_spark_survives_four_kills(folders: Folders, start: Callable[..., JobProcess]) -> None:
     kill_repeatedly(folders, start, 200_000, kills=4, seed=2, **{RECORDS: 10_000, RETAINED: 1})
     check_manifests(folders)
@@ -55,7 +63,7 @@ def test_driver_on_spark_survives_four_kills(folders: Folders, start: Callable[.
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.row(56, 57)
+@pytest.mark.row(67, 71)
 def test_driver_on_spark_survives_ten_kills_over_a_million_events(
     folders: Folders, start: Callable[..., JobProcess]
 ) -> None:

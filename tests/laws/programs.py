@@ -218,6 +218,15 @@ def union(left: DataStream, right: DataStream) -> Outputs:
     return {**windows, "timers": both.key_by("key").process(Timers())}
 
 
+def diamond(left: DataStream, right: DataStream) -> Outputs:
+    """A stream that meets itself: its records come by two ways."""
+    minus = left.map(lambda r: {**r, "n": -r["n"] - 1}).filter(lambda r: r["n"] % 3)
+    both = left.filter(lambda r: r["n"] % 4).union(minus)
+    side = left.connect(minus).key_by("key", "key").process(Pairs())
+    windows = with_late(both.key_by("key").window(tumbling("10ms")), lambda w: w.process(Contents()))
+    return {**windows, "rolling": both.key_by("key").reduce(lambda x, y: {**y, "n": x["n"] * 3 + y["n"]}), "pairs": side}
+
+
 def connect(left: DataStream, right: DataStream) -> Outputs:
     return {"main": left.connect(right).key_by("key", "key").process(Pairs())}
 
@@ -264,6 +273,7 @@ ALL: list[Program] = [
     window_on_window,
     process_after_window,
     union,
+    diamond,
     connect,
     spread,
     *ANY_ORDER,

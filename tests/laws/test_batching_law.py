@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from flintstream import Configuration, StreamExecutionEnvironment
@@ -56,7 +56,9 @@ def ways(draw: st.DrawFn, deterministic: bool = False) -> Way:
 
 def law(examples: int) -> Any:
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=examples, deadline=None, suppress_health_check=slow)
+    # Explaining a failure runs it hundreds of times more.
+    phases = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
+    return settings(max_examples=examples, deadline=None, suppress_health_check=slow, phases=phases)
 
 
 @pytest.mark.parametrize("program", ALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import math
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,11 +18,16 @@ from hypothesis import strategies as st
 from flintstream.model.row import Row
 
 F = TypeVar("F", bound=Callable[..., Any])
-LAW = settings(max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(
+    max_examples=int(os.environ.get("FLINTSTREAM_EXAMPLES", "30")),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
 def law(test: F) -> F:
-    """Mark a hypothesis test: few examples, since machines are busy, and no deadline for the same reason."""
+    """Mark a hypothesis test: few examples, since machines are busy (FLINTSTREAM_EXAMPLES asks for more), no deadline."""
     return LAW(test)
 
 

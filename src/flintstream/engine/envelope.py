@@ -84,8 +84,9 @@ class Sender:
 
     def data(self, level: int, target: int, edge: int, batch: Batch, chunk: Any) -> Envelope:
         """Return a data row: all of a batch, for one partition."""
-        first = [int(column[0]) for column in batch.stamp[:3]]
-        return Envelope(target, level, target, edge, self.producer, self.attempt, *first, write_blob(batch, chunk))
+        watermark, lane, position = (int(column[0]) for column in batch.stamp[:3])
+        blob = write_blob(batch, chunk)
+        return Envelope(target, level, target, edge, self.producer, self.attempt, watermark, lane, position, blob)
 
 
 def write_blob(batch: Batch, chunk: Any) -> bytes:
@@ -182,4 +183,4 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
         numbers = [batch.column(index).to_pylist() for index in range(9)]
         blobs = batch.column(9)
         for index, row in enumerate(zip(*numbers, strict=True)):
-            yield Envelope(*row, blobs[index].as_buffer())
+            yield Envelope._make((*row, blobs[index].as_buffer()))

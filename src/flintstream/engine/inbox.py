@@ -6,6 +6,7 @@ merged and cut into runs as soon as enough is complete.
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +24,7 @@ from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, f
 from flintstream.ops.run import Run
 from flintstream.ops.timestamps import LANE_SHIFT, ChunkTime, TimestampsOperator
 from flintstream.ops.window_columns import ColumnWindowOperator
+from flintstream.state.keygroups import hash_key
 from flintstream.state.partials import split_windows
 from flintstream.state.table import Table
 
@@ -184,11 +186,23 @@ class Inbox:
             return
         table = self._held_table(place)
         for port, batch in merger.rest():
-            keys = batch.keys.rows() if batch.keys is not None else [None] * len(batch)
+            keys = batch.keys.rows() if batch.keys is not None and self._is_hashed(place, port) else None
+            if keys is None:
+                keys = [self._own_key(place)] * len(batch)
             stamps = zip(*(column.tolist() for column in batch.stamp), strict=True)
             rows = zip(keys, stamps, batch.values.rows(), batch.timestamps.tolist(), strict=True)
             for key, stamp, value, timestamp in rows:
                 table.put((key, port, stamp), (value, timestamp))
+
+    def _is_hashed(self, place: Any, port: int) -> bool:
+        """Whether records of a port are in this partition because it owns their keys."""
+        links = [link for link in self._plan.links_to(place.planned.id) if link.port == port]
+        return all(link.exchange.kind == "HASH" for link in links)
+
+    def _own_key(self, place: Any) -> int:
+        """Return a key that this partition owns, so that what is held under it comes back to it, however it moves."""
+        backend = place.ctx.backend
+        return next(key for key in itertools.count() if hash_key(key) % backend.max_parallelism in backend.groups)
 
     def _restore_held(self, place: Any, merger: RunMerger) -> None:
         if not self._plan.deterministic:

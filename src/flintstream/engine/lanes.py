@@ -98,7 +98,7 @@ class LaneBook:
             active_at = context.now if track.count > old.count else old.active_at
             self._lanes[lane] = self._next(lane, old, track, tracks, active_at)
         manifest.lanes = {lane: replace(time, idle=False) for lane, time in self._lanes.items()}
-        manifest.lane_owners = {assigner: uid for assigner, uid in self._uids.items() if assigner is not None}
+        manifest.lane_owners = dict(self._uids)
 
     def _next(
         self, lane: int, old: LaneTime, track: LaneTrack, tracks: Mapping[int, LaneTrack], active_at: int

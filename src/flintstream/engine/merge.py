@@ -89,7 +89,8 @@ class RunMerger:
             np.concatenate([batch.timestamps for _, batch in parts]),
             columns,
             None,
-            concat_values(keys) if keys else None,
+            # Inputs of different kinds can meet in an operator that has no use for keys.
+            concat_values(keys) if len(keys) == len(parts) else None,
         )
         inputs = np.concatenate([np.full(len(batch), port) for port, batch in parts]) if self._ports > 1 else None
         order = sort_order(columns)

@@ -10,7 +10,7 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 def users_line() -> str:
     """Return `file:line` of the innermost caller that is not part of Flintstream."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the stack without reading source files
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads source files
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -20,6 +20,7 @@ from flintstream.ops.selectors import field_column
 
 Step = tuple[str, str, str]
 """Input column, Arrow's aggregation, output column."""
+_NUMBERS: dict[str, type] = {"int": int, "float": float}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,27 @@ class ColumnAggregate(ABC):
         self.prefix = prefix
         self.field = field
 
-    def column(self, values: Values) -> pa.Array:
-        """Return the field's column."""
-        array, kind = self._picked(values).column()
-        if kind == "pickle" and (mixed := _numbers_of(self._picked(values))) is not None:
-            return pa.array([None if number is None else float(number) for number in mixed], pa.float64())
+    def typed(self, values: Values) -> dict[str, pa.Array]:
+        """Return the field's values by type: "int", "float", "text" or Arrow's name of another; null elsewhere."""
+        picked = values if self.field is None else field_column(values, self.field)
+        array, kind = picked.column()
+        if kind == "pickle" and _are_numbers(rows := picked.rows()):
+            # Each number is taken as what it is, as if it had come in a batch of its own kind.
+            return {name: pa.array([row if type(row) is of else None for row in rows]) for name, of in _NUMBERS.items()}
         if type(kind) is not str or kind == "pickle":
             what = f"field {self.field!r} holds values that cannot be aggregated: {kind!r}"
             raise JobError(describe(what, None, "aggregate a field of numbers or text"))
-        return array
+        if pa.types.is_integer(array.type) or pa.types.is_null(array.type):
+            return {"int": array.cast(pa.int64())}
+        if pa.types.is_floating(array.type):
+            return {"float": array.cast(pa.float64())}
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            return {"text": array.cast(pa.string())}
+        return {str(array.type): array}
 
-    def _picked(self, values: Values) -> Values:
-        return values if self.field is None else field_column(values, self.field)
-
+    @abstractmethod
     def inputs(self, values: Values) -> dict[str, pa.Array]:
         """Return the columns it needs of a batch of records."""
-        return {self.prefix: self.column(values)}
 
     @abstractmethod
     def folds(self, table: pa.Table) -> list[Step]:
@@ -92,52 +98,61 @@ class Extreme(ColumnAggregate):
         super().__init__(prefix, field)
         self._function = function
 
+    def inputs(self, values: Values) -> dict[str, pa.Array]:
+        return {f"{self.prefix}{name}": array for name, array in self.typed(values).items()}
+
     def folds(self, table: pa.Table) -> list[Step]:
-        return [(self.prefix, self._function, self.prefix)]
+        return [(name, self._function, name) for name in _own(table, self.prefix)]
 
     merges = folds
 
     def result(self, merged: pa.Table) -> pa.Array:
-        return _flat(merged, self.prefix)
+        columns = {name[len(self.prefix) :]: _flat(merged, name) for name in _own(merged, self.prefix)}
+        held = {name: column for name, column in columns.items() if column.null_count < len(column)}
+        if len(held) < 2:
+            return next(iter((held or columns).values()))
+        if held.keys() != _NUMBERS.keys():
+            what = f"field {self.field!r} holds values that have no order among them: {', '.join(sorted(held))}"
+            raise JobError(describe(what, None, "aggregate a field of numbers or of text"))
+        pairs = zip(held["int"].to_pylist(), held["float"].to_pylist(), strict=True)
+        return pa.array([self._of_numbers(*pair) for pair in pairs], pa.float64())
+
+    def _of_numbers(self, whole: int | None, other: float | None) -> float | None:
+        """Compare an integer with a float, exactly."""
+        present = [number for number in (whole, other) if number is not None and number == number]
+        if not present:
+            return other
+        return float(min(present) if self._function == "min" else max(present))
 
 
 class Sum(ColumnAggregate):
     """The exact sum; of integers an integer, of floats a float."""
 
     def inputs(self, values: Values) -> dict[str, pa.Array]:
-        picked = self._picked(values)
-        if picked.column()[1] == "pickle" and (mixed := _numbers_of(picked)) is not None:
-            # Some are integers and some are not: each is summed exactly as what it is, as if it had come by itself.
-            whole = pa.array([number if type(number) is int else None for number in mixed], pa.int64())
-            others = pa.array([number if type(number) is float else None for number in mixed], pa.float64())
-            present = pa.array([number is not None for number in mixed])
-            columns = {**self._integer_inputs(whole), **self._float_inputs(others)}
-        else:
-            array = self.column(values)
-            present = array.is_valid()
-            if pa.types.is_floating(array.type):
-                columns = self._float_inputs(array)
-            elif pa.types.is_integer(array.type) or pa.types.is_null(array.type):
-                columns = self._integer_inputs(array)
-            else:
+        columns: dict[str, pa.Array] = {}
+        present = pa.array(np.zeros(len(values), np.int64))
+        for name, array in self.typed(values).items():
+            if name not in _NUMBERS:
                 what = f"field {self.field!r} holds {array.type}, which has no sum"
                 raise JobError(describe(what, None, "sum a field of numbers"))
-        return {f"{self.prefix}n": present.cast(pa.int64()), **columns}
+            columns |= self._integer_inputs(array) if name == "int" else self._float_inputs(array)
+            present = pa.array(present.to_numpy() + array.is_valid().cast(pa.int64()).to_numpy())
+        return {f"{self.prefix}n": present, **columns}
 
     def _integer_inputs(self, array: pa.Array) -> dict[str, pa.Array]:
-        numbers = array.cast(pa.int64()).fill_null(0).to_numpy()
+        numbers = array.fill_null(0).to_numpy()
         low = {f"{self.prefix}i0": pa.array(numbers & 0xFFFFFFFF)}
         # Two digits of 32 bits, so that no sum overflows; mostly one is enough.
         return {f"{self.prefix}i1": pa.array(numbers >> 32), **low} if (numbers >> 31).any() else low
 
     def _float_inputs(self, array: pa.Array) -> dict[str, pa.Array]:
-        found, rest = digits(array.fill_null(0.0).cast(pa.float64()).to_numpy())
+        found, rest = digits(array.fill_null(0.0).to_numpy())
         columns = {f"{self.prefix}d{exponent}": pa.array(column) for exponent, column in found.items()}
         columns[f"{self.prefix}f"] = pa.array(rest if rest is not None else np.zeros(len(array)))
         return columns
 
     def folds(self, table: pa.Table) -> list[Step]:
-        return [(name, "sum", name) for name in table.column_names if name.startswith(self.prefix)]
+        return [(name, "sum", name) for name in _own(table, self.prefix)]
 
     merges = folds
 
@@ -147,7 +162,7 @@ class Sum(ColumnAggregate):
 
     def sums(self, merged: pa.Table) -> Any:
         """Return the sums as a numpy array."""
-        names = [name for name in merged.column_names if name.startswith(self.prefix)]
+        names = _own(merged, self.prefix)
         if f"{self.prefix}f" not in names:
             return self._integers(merged, names)
         digit = f"{self.prefix}d"
@@ -194,12 +209,15 @@ def column_aggregate(aggregate: Aggregate, prefix: str) -> ColumnAggregate:
             raise UnsupportedError(describe(f"there is no built-in aggregate {aggregate.kind!r}"))
 
 
-def _numbers_of(values: Values) -> list[Any] | None:
-    """Return values among which there are integers (of 64 bits) and floats and nothing else; None if there is."""
-    rows = values.rows()
+def _are_numbers(rows: list[Any]) -> bool:
+    """Whether there are integers of 64 bits and floats among values, and nothing else."""
     if not set(map(type, rows)) <= {int, float, type(None)}:
-        return None
-    return rows if all(type(row) is not int or -(1 << 63) <= row < 1 << 63 for row in rows) else None
+        return False
+    return all(type(row) is not int or -(1 << 63) <= row < 1 << 63 for row in rows)
+
+
+def _own(table: pa.Table, prefix: str) -> list[str]:
+    return [name for name in table.column_names if name.startswith(prefix)]
 
 
 def _flat(table: pa.Table, name: str) -> pa.Array:

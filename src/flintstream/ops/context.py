@@ -52,7 +52,7 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_task_name_with_subtasks(self) -> str:
         return f"{self._ctx.name} ({self._ctx.subtask + 1}/{self._ctx.parallelism})"
 
-    def get_job_parameter(self, key: str, default_value: str) -> str:
+    def get_job_parameter(self, key: str, default_value: str | None) -> str | None:
         return self._ctx.job_parameters.get(key, default_value)
 
     def get_metrics_group(self) -> Any:

@@ -46,32 +46,42 @@ class Pane(dict[Any, Any]):
     """What one window holds, by key, as far as the current run has touched it.
 
     `firing` and `leaving` are the keys with a timer at the window's end and at its cleanup time; None: no such timers.
+    An `odd` window may have contents that an earlier program left without them.
     """
 
-    __slots__ = ("_firing", "_leaving", "_loaded", "_table", "max_timestamp", "window")
+    __slots__ = ("_firing", "_is_odd", "_leaving", "_loaded", "_table", "max_timestamp", "window")
 
-    def __init__(self, window: TimeWindow, table: Table, firing: TimerGroup | None, leaving: TimerGroup | None) -> None:
+    def __init__(
+        self,
+        window: TimeWindow,
+        table: Table,
+        firing: TimerGroup | None = None,
+        leaving: TimerGroup | None = None,
+        is_odd: bool = False,
+    ) -> None:
         super().__init__()
         self.window = window
         self.max_timestamp = min(window.end - 1, MAX_TIMESTAMP)
         self._table = table
         self._firing = firing
         self._leaving = leaving
+        self._is_odd = is_odd
         self._loaded: set[Any] = set()
 
     def __missing__(self, key: Any) -> Any:
         """Take over what the state holds; a window that is new to the key gets its timers."""
         leaving, firing = self._leaving, self._firing
-        if leaving is None or key in leaving:
+        held = None
+        # Who has contents has a timer, so keys that are new to an open window need not be looked for in the state.
+        if self._is_odd or firing is None or leaving is None or key in firing or key in leaving:
             held = self._table.data[key, self.window]
             if held is not None:
                 self._loaded.add(key)
-                return held
-        elif leaving is not firing:
-            leaving.fresh[key] = None
         if firing is not None and key not in firing:
             firing.fresh[key] = None
-        return None
+        if leaving is not None and key not in leaving:
+            leaving.fresh[key] = None
+        return held
 
     def forget(self, key: Any) -> None:
         """Remove what the window holds for a key."""
@@ -111,6 +121,11 @@ class AlignedWindowOperator(WindowOperator):
         self._due = ctx.backend.table(f"{ctx.uid}/#event-timers", lambda: WindowTimers("event"))
         super().open(ctx)
         self._panes: dict[int, Pane] = {}
+        self._odd = {group.window for group in self._due.groups() if not self._is_own(group)}
+
+    def _is_own(self, group: TimerGroup) -> bool:
+        """Whether timers are such as this program sets; others were set by one with another trigger or lateness."""
+        return group.time in (min(group.window.max_timestamp(), MAX_TIMESTAMP), self._cleanup_time(group.window))
 
     def _take_all(self, run: Run, emissions: Emissions) -> None:
         """The hot loop: as in `KeyedProcessOperator`, with the user's fold for a function."""
@@ -167,7 +182,8 @@ class AlignedWindowOperator(WindowOperator):
                 leaving = self._due.group(cleanup, window)
             # One object per window where there can be, since equal objects are slower to compare.
             known = leaving or firing
-            pane = Pane(window if known is None else known.window, self._table, firing, leaving)
+            window = window if known is None else known.window
+            pane = Pane(window, self._table, firing, leaving, window in self._odd)
             self._panes[start] = pane
         return pane
 
@@ -203,10 +219,13 @@ class AlignedWindowOperator(WindowOperator):
         """Fire a window for all its keys, or clean up after it, or both."""
         window, rows, data, backend = group.window, emissions.rows, self._table.data, self.backend
         end = min(window.end - 1, MAX_TIMESTAMP)
-        fires, leaves = group.time == end, group.time == self._cleanup_time(window)
+        cleanup = self._cleanup_time(window)
+        # An earlier program may have allowed more lateness, or less: no window must stay behind for that.
+        fires, leaves = group.time == end, group.time >= cleanup
+        leaving = self._due.group(cleanup, window) if fires and end < cleanup < MAX_TIMESTAMP else None
         pane = self._panes.get(window.start)
         if pane is None or pane.window.end != window.end:
-            pane = Pane(window, self._table, None, None)
+            pane = Pane(window, self._table)
         keys, hashes = in_timer_order(group)
         result, begin, ends = self._contents.result, len(rows), [len(rows)]
         for key in keys:
@@ -216,6 +235,8 @@ class AlignedWindowOperator(WindowOperator):
                 held = data[key, window]
             if fires and held is not None:
                 self._emit(key, window, result(held), rows)
+            if leaving is not None and key not in leaving:
+                leaving.fresh[key] = None
             if leaves:
                 pane.forget(key)
                 if self._clear is not None:

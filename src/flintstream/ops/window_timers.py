@@ -69,6 +69,10 @@ class WindowTimers(TimerTable):
             self.due = min(self.due, time)
         return group
 
+    def groups(self) -> Iterable[TimerGroup]:
+        """Return all timers."""
+        return self._groups.values()
+
     def pop_group(self) -> TimerGroup:
         """Remove and return the timers that are due next."""
         group = heapq.heappop(self._queue)[-1]

@@ -58,7 +58,8 @@ class BorrowedSessions:
     def prepare(self, session: SparkSession) -> None:
         """Set what differs, the first time a session is met."""
         # There is no public name for a session; wrappers of one session differ from batch to batch.
-        name = session._jsparkSession.sessionUUID()  # pyright: ignore[reportPrivateUsage]
+        java: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        name = str(java.sessionUUID())
         if name in self._before:
             return
         before = {key: session.conf.get(key, None) for key in self._settings}

@@ -170,9 +170,9 @@ class QueryLoop:
     def _is_replay(self, spark: dict[str, Any]) -> bool:
         """Whether a batch is the one of the newest manifest; anything that contradicts it is refused."""
         manifest = self._coordinator.manifest
-        known = {} if manifest is None else {k: manifest.spark.get(k) for k in ("query", "batch", "offsets")}
-        if not known or known["query"] is None:
+        if manifest is None or "query" not in manifest.spark:
             return False
+        known: dict[str, Any] = {name: manifest.spark[name] for name in ("query", "batch", "offsets")}
         if known == spark:
             return True
         if known["query"] == spark["query"] and known["batch"] + 1 == spark["batch"]:

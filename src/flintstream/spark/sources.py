@@ -316,5 +316,5 @@ class ChunkReader:
             array = None
             if source >= 0:
                 array = batch.column(f"payload_{source}").slice(start, stop - start)
-            yield key, array  # type: ignore[misc]
+            yield key, array
 

@@ -71,7 +71,7 @@ def checkpoint_folder(session: SparkSession, options: JobOptions) -> str:
     """Return the directory of the job's state; on a cluster it must be one that all machines share."""
     if options.checkpoint_dir is not None:
         return options.checkpoint_dir.removeprefix("file://")
-    master = session.sparkContext.master
+    master = str(session.sparkContext.master)
     if not master.startswith("local"):
         what = f"no checkpoint directory is set, and Spark runs on {master}"
         remedy = "set_checkpoint_dir(...) to a directory that the driver and all executors reach"

@@ -15,7 +15,7 @@ from flintstream.state.map_table import MapTable
 from flintstream.state.table import Table
 
 
-class KeyedValueState(ValueState):
+class KeyedValueState(ValueState[Any]):
     """A value per key."""
 
     __slots__ = ("_backend", "_data", "_dirty", "_table")
@@ -41,7 +41,7 @@ class KeyedValueState(ValueState):
         self._table.delete(self._backend.key)
 
 
-class KeyedListState(ListState):
+class KeyedListState(ListState[Any]):
     """A list per key."""
 
     __slots__ = ("_backend", "_table")
@@ -77,7 +77,7 @@ class KeyedListState(ListState):
         self._table.delete(self._backend.key)
 
 
-class KeyedMapState(MapState):
+class KeyedMapState(MapState[Any, Any]):
     """A map per key."""
 
     __slots__ = ("_backend", "_table")
@@ -127,7 +127,7 @@ class KeyedMapState(MapState):
         return len(self._held())
 
 
-class KeyedReducingState(ReducingState):
+class KeyedReducingState(ReducingState[Any]):
     """One value per key, into which each added value is reduced."""
 
     __slots__ = ("_backend", "_reduce", "_table")
@@ -149,7 +149,7 @@ class KeyedReducingState(ReducingState):
         self._table.delete(self._backend.key)
 
 
-class KeyedAggregatingState(AggregatingState):
+class KeyedAggregatingState(AggregatingState[Any, Any]):
     """An accumulator per key; `get` is its result."""
 
     __slots__ = ("_backend", "_function", "_table")

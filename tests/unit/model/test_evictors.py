@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -64,11 +63,6 @@ def test_evicting_can_wait_until_after_the_function(make: Any) -> None:
 def test_a_negative_count_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="-1"):
         CountEvictor.of(-1)
-
-
-@pytest.mark.parametrize("evictor", [CountEvictor(3), TimeEvictor(5, True), DeltaEvictor(1.5, distance)])
-def test_evictors_are_values(evictor: Any) -> None:
-    assert pickle.loads(pickle.dumps(evictor)) == evictor
 
 
 def test_a_value_may_have_no_timestamp() -> None:

@@ -29,6 +29,7 @@ from flintstream.model.assigners import (
 )
 from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from flintstream.model.config import Configuration
+from flintstream.model.evictors import CountEvictor, DeltaEvictor, TimeEvictor, TimestampedValue
 from flintstream.model.job import CompletableFuture, JobExecutionResult, JobID
 from flintstream.model.row import Row
 from flintstream.model.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
@@ -106,6 +107,7 @@ SAMPLES: list[Any] = [
     SlidingProcessingTimeWindows(5, 2), EventTimeSessionWindows(5), ProcessingTimeSessionWindows(5),
     DynamicEventTimeSessionWindows(int), DynamicProcessingTimeSessionWindows(int), GlobalWindows(),
     CountTumblingWindowAssigner(5), CountSlidingWindowAssigner(5, 2),
+    CountEvictor(5), TimeEvictor(5, True), DeltaEvictor(0.5, operator.sub), TimestampedValue("a", 5),
     watermarks.bounded("2s", on="ts").with_idleness("5s"), watermarks.CallableTimestampAssigner(max),
     watermarks.FieldTimestampAssigner("ts"),
     Configuration().set_integer("a", 1), JobID.generate(), JobExecutionResult(JobID.generate(), 5),

@@ -350,6 +350,30 @@ def test_windows_of_an_earlier_size_still_fire_on_time() -> None:
     assert harness.entries() == {}
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 5), (5, 0), (5, 3), (0, MAX_TIMESTAMP)])
+@pytest.mark.parametrize("reached", [8, 11])
+def test_another_allowed_lateness_after_a_restart_loses_nothing(before: int, after: int, reached: int) -> None:
+    harness = WindowHarness(aligned(TUMBLING, aggregate=Total(), allowed_lateness_ms=before))
+    harness.feed(Record("a", 1, 1), Record("b", 1, 1), Watermark(reached))
+    harness.restart(aligned(TUMBLING, aggregate=Total(), allowed_lateness_ms=after))
+    harness.feed(Watermark(11), Record("a", 2, 2), Watermark(20))
+    # Of a window that was over before the restart, contents are there as long as lateness had been allowed.
+    again = [(3, 2)] if after > 2 and (before or reached == 8) else [(2, 1)] if after else []
+    assert harness.values() == [(1, 1), (1, 1), *again]
+    assert harness.entries() == ({"#window-contents": 2 - (reached == 11)} if after == MAX_TIMESTAMP else {})
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (5, 5), (0, 5), (5, 0), (50, 5)])
+def test_the_default_trigger_takes_over_what_another_trigger_left(before: int, after: int) -> None:
+    trigger = CountTrigger(9)
+    harness = WindowHarness(general(TUMBLING, trigger=trigger, aggregate=Total(), allowed_lateness_ms=before))
+    harness.feed(Record("a", 1, 1), Watermark(5))
+    harness.restart(aligned(TUMBLING, aggregate=Total(), allowed_lateness_ms=after))
+    harness.feed(Record("a", 2, 2), Watermark(9), Watermark(100))
+    assert harness.values() == [(3, 2)]
+    assert harness.entries() == {}
+
+
 def test_which_windows_are_aligned() -> None:
     assert is_aligned(TUMBLING, None)
     assert is_aligned(SLIDING, EventTimeTrigger())

@@ -1,0 +1,69 @@
+"""A cluster of two real executor processes that share nothing but the checkpoint directory and the sinks' directory.
+
+Each executor has temporary and local directories of its own, below its own working directory. One after the other is
+killed on the way: its partitions' state is rebuilt on the other one from the changelog.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pyspark
+import pytest
+
+from tests.crash.harness import RECORDS, RETAINED, Folders, JobProcess, check_manifests, check_output
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.row(67, 71)]
+
+EVENTS = 200_000
+
+
+def spark_home(folder: Path) -> Path:
+    """Return the installed Spark under another name, because a local cluster writes its work folder there."""
+    folder.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+def start_cluster(folders: Folders, start: Callable[..., JobProcess], entries_in_memory: int) -> JobProcess:
+    settings = {
+        "spark.master": "local-cluster[2,1,1024]",
+        "spark.executorEnv.FLINTSTREAM_LOCAL_DIR": "local-state",  # relative: each executor has a working directory
+        "spark.executorEnv.TMPDIR": str(folders.root),
+        "flintstream.state.entries-in-memory": str(entries_in_memory),
+        RECORDS: EVENTS // 20,
+        RETAINED: 2,
+    }
+    home = spark_home(folders.root / "spark")
+    return start(EVENTS, environment={"SPARK_HOME": str(home)}, **settings)
+
+
+@pytest.mark.parametrize("entries_in_memory", [2_000_000, 4_000], ids=["state in memory", "state on local disks"])
+def test_results_are_exact_after_the_death_of_executors(
+    folders: Folders, start: Callable[..., JobProcess], entries_in_memory: int
+) -> None:
+    rng = random.Random(6)
+    running = start_cluster(folders, start, entries_in_memory)
+    killed: list[psutil.Process] = []
+    for number in (1, 2):
+        assert running.wait_for_epochs(2) and running.wait_seconds(rng.uniform(0.0, 0.5)), running.said()
+        executors = running.executors()
+        assert len(executors) == 2, running.said()
+        # The second time it is the one that has lived longest, which has taken over from the first.
+        victim = min(executors, key=lambda p: p.create_time())
+        victim.kill()
+        killed.append(victim)
+        print(f"\nkill {number}: executor {victim.pid} in epoch {folders.epoch() + 1}")
+        assert running.wait_until(lambda: len(running.executors()) == 2, "another executor"), running.said()
+    assert running.finish() == 0, running.said()
+    check_output(folders, EVENTS)
+    check_manifests(folders)
+    working = [p for p in (folders.root / "spark/work").glob("app-*/*") if p.is_dir()]
+    assert len(working) == 4, "two executors and two that took over"
+    used = [p for p in working if (p / "local-state").is_dir()]
+    assert len(used) >= 2 if entries_in_memory < EVENTS else not used
+    assert not [p for p in folders.scratch.glob("flintstream-*/*")], "an executor wrote into the driver's directory"
