@@ -99,4 +99,5 @@ KEYS: dict[str, Setter] = {
     "flintstream.epoch.max-records": _integer("max_records", least=0),
     "flintstream.state.entries-in-memory": _integer("state_entries_in_memory"),
     "flintstream.progress": _boolean("progress"),
+    "execution.state-recovery.ignore-unclaimed-state": _boolean("drop_orphans"),
 }

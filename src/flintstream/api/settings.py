@@ -37,6 +37,7 @@ class JobSettings:
     checkpoint_dir: str | None = None
     tolerable_failures: int = _DEFAULTS.tolerable_failures
     retained: int = _DEFAULTS.retained
+    drop_orphans: bool = False
     max_records: int = 0
     state_entries_in_memory: int = _DEFAULTS.state_entries_in_memory
     progress: bool = False
@@ -77,6 +78,7 @@ class JobSettings:
             retained=self.retained,
             state_entries_in_memory=self.state_entries_in_memory,
             tolerable_failures=self.tolerable_failures,
+            drop_orphans=self.drop_orphans,
             session=self.session,
             progress=self.progress,
             listeners=tuple(self.listeners),

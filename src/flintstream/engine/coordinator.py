@@ -26,6 +26,7 @@ from flintstream.errors import (
     FlintstreamError,
     IncompatibleStateError,
     SinkError,
+    UnknownUidError,
     describe,
 )
 from flintstream.graph.nodes import SinkNode, SourceNode
@@ -41,8 +42,11 @@ DEFAULT_RETAINED = 3
 class Coordinator:
     """Owns a job's manifest chain. One instance per driver."""
 
-    def __init__(self, plan: Plan, storage: Storage, retained: int = DEFAULT_RETAINED) -> None:
+    def __init__(
+        self, plan: Plan, storage: Storage, retained: int = DEFAULT_RETAINED, drop_orphans: bool = False
+    ) -> None:
         self.plan = plan
+        self._drop_orphans = drop_orphans
         self.storage = storage
         self._garbage = Garbage(storage, retained)
         self.incarnation = uuid.uuid4().hex[:16]
@@ -73,12 +77,26 @@ class Coordinator:
         if found.max_parallelism != self.plan.max_parallelism:
             what = f"the checkpoint has max parallelism {found.max_parallelism}, the job {self.plan.max_parallelism}"
             raise IncompatibleStateError(describe(what, None, f"set_max_parallelism({found.max_parallelism})"))
+        self._check_owners(found)
         self.manifest = found
         self.incarnation = found.incarnation
         self._garbage.recover()
         self.lanes.restore(found)
         self.commit_sinks(found)
         return found
+
+    def _check_owners(self, found: Manifest) -> None:
+        """Refuse state that no operator of the program owns: it would be lost without a word."""
+        orphans = {uid: rows for uid, rows in found.entries.items() if rows and uid not in self._ids}
+        if orphans and not self._drop_orphans:
+            names = ", ".join(f"{uid!r} ({rows:,} entries)" for uid, rows in orphans.items())
+            known = ", ".join(repr(op.uid) for op in self.plan.operators if op.level)
+            what = f"the checkpoint has state of operators that the program does not have: {names}"
+            remedy = (
+                f"give the operators their old uid(...) (the program has {known}), or drop the state with "
+                "'execution.state-recovery.ignore-unclaimed-state': 'true'"
+            )
+            raise UnknownUidError(describe(what, None, remedy), uid=next(iter(orphans)))
 
     @property
     def needs_ticks(self) -> bool:
@@ -160,6 +178,7 @@ class Coordinator:
             positions=self._next_positions(context),
             watermarks=self._watermarks(reports),
             state=self._next_state(context, reports, inline),
+            entries=self._entries(reports),
             committables=self._committables(reports, inline),
             counters=self._counters(reports),
             spark=dict(spark),
@@ -251,6 +270,16 @@ class Coordinator:
                     json.dumps(committable)
                 found.setdefault(self._uids[node], []).append(committable)
         return found
+
+    @staticmethod
+    def _entries(reports: Sequence[TaskReport]) -> dict[str, int]:
+        """Return how much state each operator has."""
+        entries: dict[str, int] = {}
+        for report in reports:
+            for name, rows in report.entries.items():
+                uid = name.rpartition("/")[0]
+                entries[uid] = entries.get(uid, 0) + rows
+        return entries
 
     def _counters(self, reports: Sequence[TaskReport]) -> dict[str, dict[str, int]]:
         totals = {uid: dict(counts) for uid, counts in (self.manifest.counters if self.manifest else {}).items()}

@@ -37,6 +37,7 @@ class Manifest:
     lane_owners: dict[int, str] = field(default_factory=dict[int, str])
     watermarks: dict[str, int] = field(default_factory=dict[str, int])
     state: dict[str, StateHandle] = field(default_factory=dict[str, StateHandle])
+    entries: dict[str, int] = field(default_factory=dict[str, int])
     committables: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     counters: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     spark: dict[str, Any] = field(default_factory=dict[str, Any])

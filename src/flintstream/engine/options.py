@@ -14,7 +14,8 @@ class JobOptions:
 
     `checkpoint_dir` None keeps state in a directory that ends with the job. `interval_ms` is the least time between the
     starts of two epochs. `max_records` bounds one epoch's input (0: chosen by how long epochs take). `session` is a
-    user's own SparkSession. `listeners` are called after every committed epoch (see engine.loop.Listener).
+    user's own SparkSession. `drop_orphans` lets state go that
+    no operator owns any more. `listeners` are called after every committed epoch (see engine.loop.Listener).
     """
 
     checkpoint_dir: str | None = None
@@ -23,6 +24,7 @@ class JobOptions:
     retained: int = 3
     state_entries_in_memory: int = ENTRIES_IN_MEMORY
     tolerable_failures: int = 2
+    drop_orphans: bool = False
     session: Any = None
     master: str | None = None
     progress: bool = False

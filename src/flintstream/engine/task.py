@@ -25,6 +25,8 @@ from flintstream.state.local_folder import remove_job
 from flintstream.state.storage import Storage
 
 READ_BATCH = 1 << 18
+JOBS_KEPT = 4
+"""How many jobs' operators a worker process keeps open; jobs that have ended fall out."""
 _OPENED: dict[tuple[str, int, int], LevelTask] = {}
 
 
@@ -71,7 +73,8 @@ def run_level_task(
         report = task.begin(epoch, attempt, token)
         yield from task.run_inbox(epoch, rows, report)
         yield from task.finish(epoch, report, started)
-        report.state = state.write()
+        # A batch job is one epoch and keeps no state: if it fails, it runs again from its input.
+        report.state = None if plan.batch_mode else state.write()
         report.busy_seconds = time.perf_counter() - started
         task.epoch_done, task.token = epoch.epoch, token
         yield _to_driver(task, report)
@@ -97,14 +100,20 @@ def _to_driver(task: LevelTask, report: TaskReport) -> Envelope:
 
 
 def _take(plan: Plan, epoch: EpochContext, level: int, partition: int) -> LevelTask:
-    return _OPENED.pop((epoch.incarnation, level, partition), None) or LevelTask(plan, level, partition)
+    found = _OPENED.pop((epoch.incarnation, level, partition), None)
+    if found is not None and found.plan is not plan:
+        # The job was started again with other code.
+        found.abort()
+        found = None
+    return found or LevelTask(plan, level, partition)
 
 
 def _put_back(plan: Plan, epoch: EpochContext, task: LevelTask) -> None:
     if not epoch.is_final:
-        for key in [key for key in _OPENED if key[0] != epoch.incarnation]:
-            _OPENED.pop(key).abort()
         _OPENED[epoch.incarnation, task.level, task.partition] = task
+        jobs = list(dict.fromkeys(key[0] for key in _OPENED))
+        for other in [job for job in jobs if job != epoch.incarnation][: max(0, len(jobs) - JOBS_KEPT)]:
+            forget(other)
 
 
 def forget(incarnation: str) -> None:

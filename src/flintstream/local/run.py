@@ -31,7 +31,7 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
     plan = with_local_files(plan)
     check_sources(plan)
     storage = MemoryStorage() if options.checkpoint_dir is None else LocalStorage(options.checkpoint_dir)
-    coordinator = Coordinator(plan, storage, options.retained)
+    coordinator = Coordinator(plan, storage, options.retained, options.drop_orphans)
     runner = LocalRunner(plan, storage)
     loop = EpochLoop(coordinator, options, runner.run_epoch, listener_of(plan, options))
 

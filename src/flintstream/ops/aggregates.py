@@ -130,13 +130,14 @@ class Sum(ColumnAggregate):
 
     def inputs(self, values: Values) -> dict[str, pa.Array]:
         columns: dict[str, pa.Array] = {}
-        present = pa.array(np.zeros(len(values), np.int64))
+        counts: list[pa.Array] = []
         for name, array in self.typed(values).items():
             if name not in _NUMBERS:
                 what = f"field {self.field!r} holds {array.type}, which has no sum"
                 raise JobError(describe(what, None, "sum a field of numbers"))
             columns |= self._integer_inputs(array) if name == "int" else self._float_inputs(array)
-            present = pa.array(present.to_numpy() + array.is_valid().cast(pa.int64()).to_numpy())
+            counts.append(array.is_valid().cast(pa.int64()))
+        present = counts[0] if len(counts) == 1 else pa.array(np.sum([count.to_numpy() for count in counts], axis=0))
         return {f"{self.prefix}n": present, **columns}
 
     def _integer_inputs(self, array: pa.Array) -> dict[str, pa.Array]:

@@ -20,7 +20,7 @@ from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.ops.batch import NO_TIMESTAMP, Batch, Values, expand
 from flintstream.ops.context import OperatorRuntimeContext
 from flintstream.ops.operator import Operator, OperatorContext, Output
-from flintstream.ops.run import Emissions, Run, Span
+from flintstream.ops.run import Emissions, Run
 from flintstream.ops.stateless import FunctionOperator, callable_of
 from flintstream.ops.tagging import emit_tagged
 from flintstream.state.backend import KeyedBackend
@@ -133,7 +133,7 @@ class TimedOperator(Operator):
         start = len(rows)
         timestamp = self.fire(key, namespace, time, domain, rows)
         if len(rows) > start:
-            emissions.spans.append(Span(start, len(rows), -1, step, time, key_hash, timestamp))
+            emissions.end_timer(start, step, time, key_hash, timestamp)
 
     def on_processing_time(self, now: int, run: Run, out: Output) -> None:
         self.timers.now = now

@@ -70,7 +70,7 @@ def watermarks_before(start: int, watermarks: I64, insertion: I64, count: int) -
 
 @dataclass(slots=True)
 class Span:
-    """Outputs `rows[start:stop]` that do not simply follow a record: a timer's, or a window's."""
+    """Outputs `rows[start:stop]`, numbered from `number`, that do not simply follow a record: a timer's, or a window's."""
 
     start: int
     stop: int
@@ -79,6 +79,7 @@ class Span:
     time: int
     key_hash: int
     timestamp: int
+    number: int = 0
 
 
 @dataclass(slots=True)
@@ -88,6 +89,18 @@ class Emissions:
     rows: list[Any] = field(default_factory=list[Any])
     ends: list[int] = field(default_factory=list[int])
     spans: list[Span] = field(default_factory=list[Span])
+
+    def end_timer(self, start: int, advance: int, time: int, key_hash: int, timestamp: int) -> None:
+        """Note that the rows from `start` on are those of a timer, which fired at an advance (-1: at none).
+
+        A timer that another one set for an earlier time fires after it, so it takes the other's place in the order.
+        """
+        number = 0
+        last = self.spans[-1] if self.spans else None
+        if last is not None and last.record < 0 and last.advance == advance:
+            if (time, key_hash) <= (last.time, last.key_hash):
+                time, key_hash, number = last.time, last.key_hash, last.number + last.stop - last.start
+        self.spans.append(Span(start, len(self.rows), -1, advance, time, key_hash, timestamp, number))
 
     def batch(self, run: Run) -> Batch:
         """Return the outputs as a batch; stamps grow by (timer time, key hash, emission number)."""
@@ -120,7 +133,7 @@ class Emissions:
             own[at] = False
             cause[at], advance[at] = span.record, span.advance
             times[at], hashes[at], timestamps[at] = span.time, span.key_hash, span.timestamp
-            number[at] = np.arange(span.stop - span.start)
+            number[at] = np.arange(span.stop - span.start) + span.number
         # A record's own rows count from 0, whether or not a timer fired between it and the record before.
         number[own] -= number[own][np.searchsorted(cause[own], cause[own])]
         caused_by_record = advance < 0

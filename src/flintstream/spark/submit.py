@@ -27,7 +27,7 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
     session = session_for(plan, options)
     folder = checkpoint_folder(session, options)
     storage = LocalStorage(folder, durable=options.checkpoint_dir is not None)
-    coordinator = Coordinator(plan, storage, options.retained)
+    coordinator = Coordinator(plan, storage, options.retained, options.drop_orphans)
     runner = SparkRunner(session, plan, storage)
     loop = EpochLoop(coordinator, options, runner.run_ranges, listener_of(plan, options))
     run = loop.run

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from flintstream.engine.envelope import DRIVER, FAILED, Envelope, Sender, from_arrow, to_arrow
 from flintstream.engine.epoch import EpochContext, producer_id
 from flintstream.engine.level import SourceChunk
-from flintstream.engine.task import read_range, run_level_task, run_source_task
+from flintstream.engine.task import JOBS_KEPT, read_range, run_level_task, run_source_task
 from flintstream.errors import CommitError, FlintstreamError, JobError, describe
 from flintstream.planner.plan import Plan
 from flintstream.state.storage import Storage
@@ -38,7 +38,8 @@ class PlanReference:
         """Return the plan."""
         plan = _PLANS.get(self.digest)
         if plan is None:
-            _PLANS.clear()
+            while len(_PLANS) >= JOBS_KEPT:
+                del _PLANS[next(iter(_PLANS))]
             plan = _PLANS[self.digest] = pickle.loads(self.broadcast.value)
         return plan
 
