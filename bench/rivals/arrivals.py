@@ -1,9 +1,9 @@
 """Records that arrive steadily and know when they did, for measuring latency.
 
-Spark's rate source hands over whole seconds, so up to a second of its latency is its own. Here a thread writes, every few
-milliseconds, one line into Spark's socket source: the first and the last number of the records that came since and the
-wall-clock time of their receipt. Native expressions unfold a line into its records, so the source can give thousands as
-well as millions a second and costs next to nothing. The DataFrame suits any engine on Spark.
+Spark's rate source hands over whole seconds, so up to a second of its latency is its own. Here a thread writes, every
+few milliseconds, one line into Spark's socket source: the first and the last number of the records that came since and
+the wall-clock time of their receipt. Native expressions unfold a line into its records, so the source can give a
+thousand as well as millions a second and costs next to nothing. The DataFrame suits any engine on Spark.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The floor of a micro-batch: tiny input, one shuffle, two identity Python stages, and nothing else.
 
 What any design of two Python stages on Structured Streaming pays: the offset and commit logs, planning, two stages of
-tasks, two trips through Python workers, one `foreachBatch`. Micro-batches run back to back. Time of one: from the call of
+tasks, two trips through Python workers, one `foreachBatch`. Micro-batches run back to back. Time of one: from a call of
 `foreachBatch` to the next call, so that all of it is in it. Start-up is in the warm-up batches, which are left out.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 
@@ -25,11 +26,10 @@ def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> None:
-    parser = stock.spark_parser(__doc__, events=10, keys=10)
-    parser.set_defaults(warmup=20)
-    parser.add_argument("--batches", type=int, default=100, help="micro-batches measured, after --warmup many")
+    parser = stock.spark_parser(__doc__, events=10, keys=10, warmup=False)
+    parser.add_argument("--batches", type=int, default=100, help="micro-batches measured; each has --events events")
+    parser.add_argument("--warmup-batches", type=int, default=20, help="micro-batches before these")
     args = parser.parse_args()
-    args.warmup = int(args.warmup)
     settings = stock.tuned(args, stock.IN_MEMORY)
     # Adaptive execution plans a stage at a time, which costs more than tiny stages gain by it.
     settings["spark.sql.adaptive.enabled"] = "false"
@@ -37,7 +37,7 @@ def main() -> None:
     rows = stock.events(spark, args.keys, args.parallelism, args.events)
     rows = rows.select((F.col("key") % args.parallelism).cast("int").alias("part"), "key", "value")
     calls: list[float] = []
-    wanted = args.warmup + args.batches + 1
+    wanted = args.warmup_batches + args.batches + 1
 
     def run_batch(batch: DataFrame, _: int) -> None:
         calls.append(time.perf_counter())
@@ -56,8 +56,8 @@ def main() -> None:
             time.sleep(0.1)
         query.stop()
         spark.stop()
-    measured = calls[args.warmup : wanted]
-    times = [after - before for before, after in zip(measured, measured[1:], strict=False)]
+    measured = calls[args.warmup_batches : wanted]
+    times = [after - before for before, after in itertools.pairwise(measured)]
     emit(
         "bare micro-batch",
         args.events * args.batches,

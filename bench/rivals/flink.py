@@ -57,11 +57,13 @@ def configuration(settings: dict[str, str]) -> Configuration:
     return result
 
 
-def run(job: JobClient, settings: dict[str, str], operator: str, warmup_events: float) -> tuple[int, float, dict[str, Any]]:
+def run(
+    job: JobClient, settings: dict[str, str], operator: str, warmup_events: float
+) -> tuple[int, float, dict[str, Any]]:
     """Wait for the job's end and measure it after the warm-up.
 
-    Steady state: between two readings of an operator's own counter of the records it has given out, summed over its subtasks, the first one after the
-    warm-up and the last one before the job ended; start-up and shut-down are outside.
+    Steady state: between two readings of an operator's own counter of the records it has given out, summed over its
+    subtasks, the first one after the warm-up and the last one before the job ended; start-up and shut-down are outside.
 
     Args:
         operator: how the name of the operator whose output is counted begins.
@@ -93,10 +95,8 @@ def run(job: JobClient, settings: dict[str, str], operator: str, warmup_events: 
         time.sleep(POLL)
     job.get_job_execution_result().result()
     count, seconds = steady(samples, warmup_events)
-    return count, seconds, {
-        "checkpoints": checkpoints["counts"]["completed"],
-        "seconds_per_checkpoint": checkpoints["summary"]["end_to_end_duration"]["avg"] / 1000,
-    }
+    done, mean = checkpoints["counts"]["completed"], checkpoints["summary"]["end_to_end_duration"]["avg"]
+    return count, seconds, {"checkpoints": done, "seconds_per_checkpoint": mean / 1000}
 
 
 def _find(base: str, vertices: list[dict[str, Any]], operator: str) -> str:

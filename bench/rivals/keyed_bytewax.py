@@ -1,7 +1,8 @@
 """Keyed running sum in Bytewax: `stateful_map`, one output per record.
 
-As many workers as the parallelism, either processes (`--workers processes`, no shared interpreter lock, records cross by
-TCP) or threads of one process. Recovery on means SQLite partitions, one for each worker, and a snapshot every second.
+As many workers as the parallelism: processes (no shared interpreter lock, records cross by TCP) or, with
+`--workers threads`, threads of one process. Recovery on means SQLite partitions, one for each worker, and a snapshot
+every second.
 
 Steady state: every worker's sink notes the time and size of each batch that it drops; all notes together give the curve
 of records put out, measured from the end of the warm-up to the last batch.
@@ -128,7 +129,8 @@ def start(args: argparse.Namespace, directory: Path) -> None:
     for process in range(args.parallelism):
         env = {**os.environ, "RIVAL_PROCESS": json.dumps([process, addresses, str(directory)])}
         processes.append(subprocess.Popen([sys.executable, *sys.argv], env=env))
-    if any([process.wait() for process in processes]):
+    codes = [process.wait() for process in processes]
+    if any(codes):
         raise SystemExit("a worker failed; see its error above")
 
 
@@ -145,6 +147,7 @@ def main() -> None:
     parser.add_argument("--workers", choices=("processes", "threads"), default="processes", help="what a worker is")
     parser.add_argument("--batch", type=int, default=1_000, help="records per call of the source")
     args = parser.parse_args()
+    settings = {**vars(args), "snapshot_interval": SNAPSHOT_INTERVAL.total_seconds()}
     args.process, args.addresses = None, None
     if "RIVAL_PROCESS" in os.environ:
         args.process, args.addresses, directory = json.loads(os.environ["RIVAL_PROCESS"])
@@ -156,7 +159,6 @@ def main() -> None:
     if samples[-1][1] != args.events:
         raise SystemExit(f"put out {samples[-1][1]} records for {args.events} events")
     count, seconds = steady(samples, args.warmup * args.events)
-    settings = {**vars(args), "snapshot_interval": SNAPSHOT_INTERVAL.total_seconds()}
     emit(f"bytewax stateful_map, recovery {args.recovery}", count, seconds, settings)
 
 

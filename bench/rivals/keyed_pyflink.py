@@ -1,7 +1,7 @@
 """Keyed running sum in PyFlink: a KeyedProcessFunction with a value state, one output per record.
 
-The source and the sink are Java; only the key selector and the function are Python. `--mode thread` runs them inside the
-JVM, `--mode process` in Python processes beside it, fed by bundles and with a cache of the state as large as the keys.
+The source and the sink are Java; only the key selector and the function are Python. `--mode thread` runs them inside
+the JVM, `--mode process` in Python processes beside it, with bundles and a cache of the state as large as the keys.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def main() -> None:
     with scratch("keyed-pyflink") as directory:
         settings = flink.tuned(args.parallelism, args.state, directory)
         settings["python.execution-mode"] = args.mode
-        settings["python.fn-execution.bundle.size"] = "100000"
-        settings["python.fn-execution.bundle.time"] = "1000"
-        settings["python.state.cache-size"] = str(keys)
+        if args.mode == "process":
+            settings["python.fn-execution.bundle.size"] = "100000"
+            settings["python.fn-execution.bundle.time"] = "1000"
+            settings["python.state.cache-size"] = str(keys)
         env = StreamExecutionEnvironment.get_execution_environment(flink.configuration(settings))
         discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
         source = NumberSequenceSource(0, args.events - 1)

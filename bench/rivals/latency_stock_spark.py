@@ -1,8 +1,8 @@
 """Latency of stock Structured Streaming: from a record's receipt to the visible result of a native aggregation.
 
 Records arrive at `--rate` a second, evenly; the query sums and counts per key, micro-batches run back to back, and a
-result is visible when `foreachBatch` has collected it. Latency of a record: that moment minus its receipt. Which records
-were in which micro-batch is read from the offsets in the query's own progress reports. The warm-up's records are left out.
+result is visible when `foreachBatch` has collected it. Latency of a record: that moment minus its receipt. Which
+records were in which micro-batch is read from the offsets in the query's progress. The warm-up's are left out.
 """
 
 from __future__ import annotations

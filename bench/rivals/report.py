@@ -21,13 +21,14 @@ from typing import Any
 KEY_MULTIPLIER = 2654435761
 
 
-def argument_parser(doc: str | None, *, events: int, keys: int, warmup: float = 0.3) -> argparse.ArgumentParser:
+def argument_parser(doc: str | None, *, events: int, keys: int, warmup: bool = True) -> argparse.ArgumentParser:
     """The arguments that all rivals take, with the defaults of this one."""
     parser = argparse.ArgumentParser(description=(doc or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--events", type=int, default=events, help="events in all, warm-up included")
     parser.add_argument("--keys", type=int, default=keys, help="different keys")
     parser.add_argument("--parallelism", type=int, default=2, help="parallel instances of the keyed operator")
-    parser.add_argument("--warmup", type=float, default=warmup, help="share of the events that is not measured")
+    if warmup:
+        parser.add_argument("--warmup", type=float, default=0.3, help="share of the events that is not measured")
     return parser
 
 

@@ -27,9 +27,9 @@ ROCKSDB = f"{STATE_PACKAGE}.RocksDBStateStoreProvider"
 IN_MEMORY = f"{STATE_PACKAGE}.HDFSBackedStateStoreProvider"
 
 
-def spark_parser(doc: str | None, *, events: int, keys: int) -> argparse.ArgumentParser:
+def spark_parser(doc: str | None, *, events: int, keys: int, warmup: bool = True) -> argparse.ArgumentParser:
     """The rivals' arguments, and `--conf` for those who doubt a setting."""
-    parser = argument_parser(doc, events=events, keys=keys)
+    parser = argument_parser(doc, events=events, keys=keys, warmup=warmup)
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="another Spark setting")
     return parser
 
@@ -92,19 +92,20 @@ def run(query: StreamingQuery, total: int, warmup: float) -> tuple[int, float, d
     batches = [p for p in query.recentProgress if p.numInputRows > 0]
     query.stop()
     starts = [datetime.fromisoformat(p.timestamp).timestamp() for p in batches]
-    samples, seen = [], 0
+    samples, total_rows = [], 0
     for start, batch in zip(starts, batches, strict=True):
-        samples.append((start, seen))
-        seen += batch.numInputRows
-    samples.append((starts[-1] + batches[-1].batchDuration / 1000, seen))
+        samples.append((start, total_rows))
+        total_rows += batch.numInputRows
+    samples.append((starts[-1] + batches[-1].batchDuration / 1000, total_rows))
     count, seconds = steady(samples, warmup * total)
     durations = sorted(p.batchDuration / 1000 for p in batches[len(batches) // 2 :])
     operators = batches[-1].stateOperators
-    return count, seconds, {
+    seen = {
         "micro_batches": len(batches),
         "seconds_per_micro_batch": durations[len(durations) // 2],
         "state_rows": operators[0].numRowsTotal if operators else 0,
     }
+    return count, seconds, seen
 
 
 def checkpoint(directory: Path) -> str:

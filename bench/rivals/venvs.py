@@ -20,8 +20,8 @@ REQUIREMENTS = {
     "bytewax": ("bytewax==0.21.*",),
     "spark": ("pyspark==4.3.0", "pyarrow>=18", "pandas>=2.2,<3", "protobuf>=6.33.5"),
 }
-# Newest first; bytewax and PyFlink publish wheels for these, and a pickled function needs no particular one.
-PYTHONS = {"flink": ((3, 11), (3, 12)), "bytewax": ((3, 12), (3, 11)), "spark": ((3, 11), (3, 12), (3, 13))}
+# The versions of Python for which these publish wheels.
+PYTHONS = {"flink": ((3, 11), (3, 12)), "bytewax": ((3, 11), (3, 12)), "spark": ((3, 11), (3, 12), (3, 13))}
 
 
 class UnavailableError(Exception):
@@ -53,6 +53,7 @@ def interpreter(rival: str) -> Path:
     print(f"making the environment of {rival} in {directory}", file=sys.stderr, flush=True)
     shutil.rmtree(directory, ignore_errors=True)
     directory.parent.mkdir(parents=True, exist_ok=True)
+    (directory.parent / ".gitignore").write_text("*\n")
     _run(rival, [base, "-m", "venv", str(directory)])
     _run(rival, [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS[rival]])
     stamp.write_text(wanted)

@@ -1,8 +1,10 @@
 """Tumbling 10 s event-time window, sum and count per key, in Flink SQL through PyFlink's Table API.
 
-No Python per record. Window table functions, whose aggregation runs in two phases with buffers in managed memory. Event
-time advances by one second in `--event-rate` events. Each source subtask counts through its own share of the numbers, so
-that, for event time to advance together, a record's time follows from its place in the share. The sink is a black hole.
+No Python per record. Window table functions, whose aggregation runs in two phases with buffers in managed memory; the
+sink is a black hole. `--source sequence` counts, and event time advances by one second in `--event-rate` events; each
+subtask counts through its own share, so a record's time follows from its place there, for all to advance together.
+`--source datagen` is the generator of SQL with random keys, a little slower; event time is then the wall clock: its
+ordered sequence holds every number still to come in memory and in its state, and is far slower.
 """
 
 from __future__ import annotations
@@ -37,10 +39,14 @@ GROUP BY window_start, window_end, k"""
 
 def main() -> None:
     parser = argument_parser(__doc__, events=60_000_000, keys=1_000)
-    parser.add_argument("--event-rate", type=int, default=1_000_000, help="events in a second of event time")
-    parser.add_argument("--source", choices=("datagen", "sequence"), default="sequence", help="see the README")
+    parser.add_argument("--event-rate", type=int, help="events in a second of event time (sequence: 1,000,000)")
+    parser.add_argument("--source", choices=("datagen", "sequence"), default="sequence", help="what makes the events")
     parser.add_argument("--state", choices=("hashmap", "rocksdb"), default="hashmap", help="state backend")
     args = parser.parse_args()
+    if args.source == "datagen" and args.event_rate:
+        parser.error("--event-rate needs --source sequence: datagen's event time is the wall clock")
+    if args.source == "sequence":
+        args.event_rate = args.event_rate or 1_000_000
     with scratch("window-flink-sql") as directory:
         settings = flink.tuned(args.parallelism, args.state, directory)
         env = StreamExecutionEnvironment.get_execution_environment(flink.configuration(settings))
@@ -50,12 +56,12 @@ def main() -> None:
         else:
             source = NumberSequenceSource(0, args.events - 1)
             numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
-            share = args.events // args.parallelism
+            place = f"MOD(f0, {args.events // args.parallelism}) * {args.parallelism}"
             schema = (
                 Schema.new_builder()
                 .column_by_expression("number", "f0")
                 .column_by_expression("k", f"MOD(f0 * {KEY_MULTIPLIER}, {args.keys})")
-                .column_by_expression("ts", f"TO_TIMESTAMP_LTZ(MOD(f0, {share}) * {args.parallelism} * 1000 / {args.event_rate}, 3)")
+                .column_by_expression("ts", f"TO_TIMESTAMP_LTZ({place} * 1000 / {args.event_rate}, 3)")
                 .watermark("ts", "ts")
                 .build()
             )

@@ -15,7 +15,7 @@ WINDOW = "10 seconds"
 
 def main() -> None:
     parser = stock.spark_parser(__doc__, events=100_000_000, keys=1_000)
-    parser.add_argument("--batch-rows", type=int, default=4_000_000, help="records per micro-batch")
+    parser.add_argument("--batch-rows", type=int, default=8_000_000, help="records per micro-batch")
     parser.add_argument("--event-rate", type=int, default=1_000_000, help="events in a second of event time")
     parser.add_argument("--state", choices=("memory", "rocksdb"), default="memory", help="state store provider")
     args = parser.parse_args()

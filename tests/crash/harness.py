@@ -85,17 +85,18 @@ class JobProcess:
         **settings: Any,
     ) -> None:
         self.folders = folders
-        given = {"spark.local.dir": str(folders.scratch)} if runtime == "spark" else {}
+        # The scratch directory takes what a killed JVM leaves behind.
+        java = f"-Djava.io.tmpdir={folders.scratch} -XX:-UsePerfData"
+        on_spark = {"spark.local.dir": str(folders.scratch), "spark.driver.extraJavaOptions": java}
+        given = on_spark if runtime == "spark" else {}
         command = [sys.executable, str(program), "--checkpoints", str(folders.checkpoints), "--runtime", runtime]
         command += ["--output", str(folders.output), "--events", str(events)]
         for key, value in {**given, **settings}.items():
             command += ["--set", f"{key}={value}"]
-        # The scratch directory takes what a killed JVM leaves behind.
         own = {"TMPDIR": str(folders.scratch), "FLINTSTREAM_LOCAL_DIR": str(folders.scratch)}
         # Orphans of a killed driver are found by this.
         self._tag = uuid.uuid4().hex
         own[TAG] = self._tag
-        own["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={folders.scratch} -XX:-UsePerfData"
         self._log = folders.log.open("ab")
         self.process = subprocess.Popen(
             command,

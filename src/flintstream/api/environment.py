@@ -152,7 +152,8 @@ class StreamExecutionEnvironment(Program):
         """
         checked = require(source, Source, "a Source", "pass a Source, or use from_collection, from_dataframe")
         name = source_name or type(checked).__name__
-        stream = self._declare_source(checked, name, None, output_type=read_type(type_info))
+        declared = read_type(type_info)
+        stream = self._declare_source(checked, name, declared, output_type=declared)
         return self._timed(stream, watermark_strategy, watermark)
 
     def from_dataframe(self, df: Any, watermark: WatermarkStrategy | None = None) -> DataStream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flintstream.errors import DefinitionError, describe
+from flintstream.errors import DefinitionError, UnsupportedError, describe
 from flintstream.model.context import RuntimeContext
 from flintstream.model.state import (
     AggregatingStateDescriptor,
@@ -25,6 +25,13 @@ from flintstream.state.views import (
     KeyedReducingState,
     KeyedValueState,
 )
+
+
+def refuse_ttl(descriptor: StateDescriptor, operator: str) -> None:
+    """Refuse a time to live, which is still to come, rather than keep state for ever without a word."""
+    if descriptor.ttl_config is not None:
+        what = f"state {descriptor.name!r} has a time to live, which does not work yet"
+        raise UnsupportedError(describe(what, f"operator {operator!r}", "clear the state by a timer"))
 
 
 class OperatorRuntimeContext(RuntimeContext):
@@ -64,6 +71,7 @@ class OperatorRuntimeContext(RuntimeContext):
         return self._ctx.backend.table(name, lambda: Table(name))
 
     def _check(self, descriptor: StateDescriptor) -> None:
+        refuse_ttl(descriptor, self._ctx.name)
         if not self._keyed:
             what = f"state {descriptor.name!r} was asked for on a stream without keys"
             raise DefinitionError(describe(what, f"operator {self._ctx.name!r}", "put key_by(...) before it"))

@@ -70,14 +70,14 @@ def watermarks_before(start: int, watermarks: I64, insertion: I64, count: int) -
 
 @dataclass(slots=True)
 class Span:
-    """Outputs `rows[start:stop]`, numbered from `number`, that do not simply follow a record: a timer's, or a window's."""
+    """Outputs `rows[start:stop]`, numbered from `number`, that follow not simply a record but a timer or a window."""
 
     start: int
     stop: int
     record: int
     advance: int
     time: int
-    key_hash: int
+    key_hash: Any
     timestamp: int
     number: int = 0
 
@@ -97,9 +97,9 @@ class Emissions:
         """
         number = 0
         last = self.spans[-1] if self.spans else None
-        if last is not None and last.record < 0 and last.advance == advance:
-            if (time, key_hash) <= (last.time, last.key_hash):
-                time, key_hash, number = last.time, last.key_hash, last.number + last.stop - last.start
+        follows = last is not None and last.record < 0 and last.advance == advance
+        if last is not None and follows and (time, key_hash) <= (last.time, last.key_hash):
+            time, key_hash, number = last.time, last.key_hash, last.number + last.stop - last.start
         self.spans.append(Span(start, len(self.rows), -1, advance, time, key_hash, timestamp, number))
 
     def batch(self, run: Run) -> Batch:

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from flintstream.errors import DefinitionError, InvalidArgumentError, JobError, TypeMismatchError, describe
 from flintstream.model.context import TimeDomain
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
@@ -176,12 +174,6 @@ class WindowOperator(TimedOperator):
             emissions.rows.append((self._late_tag, value))
             end_record_span(emissions, len(emissions.rows) - 1, index, timestamp)
 
-    def _fire_one(self, due: tuple[Any, Any, int, int], domain: TimeDomain, step: int, emissions: Emissions) -> None:
-        before = len(emissions.spans)
-        super()._fire_one(due, domain, step, emissions)
-        if len(emissions.spans) > before:
-            append_span(emissions.spans, emissions.spans.pop())
-
     def fire(self, key: Any, namespace: Any, time: int, domain: TimeDomain, rows: list[Any]) -> int:
         window = state_window = namespace
         if self._merging is not None:
@@ -307,26 +299,8 @@ def window_call(function: Function, ctx: ProcessContext) -> WindowCall:
 
 
 def end_record_span(emissions: Emissions, start: int, index: int, timestamp: int) -> None:
-    """Note that record `index` caused the rows from `start` on."""
-    stop = len(emissions.rows)
+    """Note that record `index` caused the rows from `start` on; it may fire several windows, one after another."""
+    stop, last = len(emissions.rows), emissions.spans[-1] if emissions.spans else None
     if stop > start:
-        append_span(emissions.spans, Span(start, stop, index, -1, FIRST, 0, timestamp))
-
-
-def append_span(spans: list[Span], span: Span) -> None:
-    """Add outputs; those with the same cause as the last ones join them, so that they are numbered on.
-
-    A record may fire several windows, and so may the timers of one key and time: without a number of its own each, two
-    outputs could have the same stamp, and no operator downstream would know their order.
-    """
-    last = spans[-1] if spans else None
-    if last is None or _cause(last) != _cause(span):
-        spans.append(span)
-        return
-    parts = [np.broadcast_to(part.timestamp, part.stop - part.start) for part in (last, span)]
-    timestamps: Any = np.concatenate(parts)
-    last.stop, last.timestamp = span.stop, timestamps
-
-
-def _cause(span: Span) -> tuple[int, int, int, int]:
-    return span.record, span.advance, span.time, span.key_hash
+        number = last.number + last.stop - last.start if last is not None and last.record == index else 0
+        emissions.spans.append(Span(start, stop, index, -1, FIRST, 0, timestamp, number))

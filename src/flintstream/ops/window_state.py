@@ -24,6 +24,7 @@ from flintstream.model.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from flintstream.ops.context import refuse_ttl
 from flintstream.ops.operator import OperatorContext
 from flintstream.ops.window_contents import collected, merge_into
 from flintstream.state.backend import KeyedBackend
@@ -149,6 +150,7 @@ class WindowStateStore(KeyedStateStore):
         """Return the view made for this descriptor; asked for per record, so it is made once."""
         held = self._views.get(descriptor.name)
         if held is None or held[0] is not descriptor:
+            refuse_ttl(descriptor, self._ctx.name)
             # Views read nothing of a backend but its key.
             scope = cast("KeyedBackend", self._scope)
             held = self._views[descriptor.name] = (descriptor, build(scope, self._table(descriptor)))
