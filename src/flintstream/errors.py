@@ -30,6 +30,7 @@ Invariant: every class survives pickling with all its attributes, because errors
 
 from __future__ import annotations
 
+import copy
 import os
 import sysconfig
 import traceback
@@ -61,6 +62,16 @@ class FlintstreamError(Exception):
         super().__init__(message)
         self.uid = uid
         self.location = location
+
+    def at(self, location: str, uid: str | None = None) -> Self:
+        """Return the same error with the user's line in it, before the clause that says what to do."""
+        if self.location is not None:
+            return self
+        what, _, remedy = str(self).rpartition("; ")
+        placed = copy.copy(self)
+        placed.args = (describe(what or remedy, location, remedy if what else None),)
+        placed.location, placed.uid = location, self.uid or uid
+        return placed
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default calls the class with `args` alone, which loses keyword-only arguments.

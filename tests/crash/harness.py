@@ -26,6 +26,7 @@ from flintstream.engine.manifest import Manifest
 from tests.crash import job
 
 RECORDS = "flintstream.epoch.max-records"
+IN_MEMORY = "flintstream.state.entries-in-memory"
 RETAINED = "execution.checkpointing.num-retained"
 PROGRAM = Path(__file__).with_name("job.py")
 TAG = "FLINTSTREAM_CRASH_TEST"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -42,7 +43,8 @@ def test_an_impatient_interrupt_does_no_harm(folders: Folders, start: Callable[.
     running.wait_seconds(0.1)
     if running.is_running:
         running.interrupt()
-    assert running.finish() == 130, running.said()
+    # The second one may meet Python's own end; shells call both 130.
+    assert running.finish() in (130, -signal.SIGINT), running.said()
     assert "Traceback" not in folders.log.read_text()
     again = start(EVENTS, **settings)
     assert again.finish() == 0, again.said()

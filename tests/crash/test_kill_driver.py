@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.crash.harness import (
+    IN_MEMORY,
     RECORDS,
     RETAINED,
     Folders,
@@ -46,8 +47,18 @@ def check_visible(folders: Folders) -> list[str]:
     return [name for name in folders.files() if int(name.rsplit("-", 2)[1]) > folders.epoch()]
 
 
-def test_in_process_runtime_survives_ten_kills(folders: Folders, start: Callable[..., JobProcess]) -> None:
-    options = {"runtime": "local", RECORDS: 2_000, RETAINED: 1_000}
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param(2_000_000, id="state in memory", marks=pytest.mark.slow),
+        pytest.param(1_000, id="state on local disk"),
+    ],
+)
+def test_in_process_runtime_survives_ten_kills(
+    folders: Folders, start: Callable[..., JobProcess], entries: int
+) -> None:
+    options = {"runtime": "local", RECORDS: 2_000, RETAINED: 1_000, IN_MEMORY: entries}
     kill_repeatedly(folders, start, 100_000, kills=10, seed=1, longest=0.1, **options)
     assert check_manifests(folders)[0].epoch == 1
 
@@ -56,7 +67,8 @@ def test_in_process_runtime_survives_ten_kills(folders: Folders, start: Callable
 @pytest.mark.timeout(1800)
 @pytest.mark.row(67, 71)
 def test_driver_on_spark_survives_four_kills(folders: Folders, start: Callable[..., JobProcess]) -> None:
-    kill_repeatedly(folders, start, 200_000, kills=4, seed=2, **{RECORDS: 10_000, RETAINED: 1})
+    # State on local disks: a killed driver's workers leave their working stores behind, for others to go on with.
+    kill_repeatedly(folders, start, 200_000, kills=4, seed=2, **{RECORDS: 10_000, RETAINED: 1, IN_MEMORY: 4_000})
     check_manifests(folders)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.crash.harness import RECORDS, RETAINED, Folders, JobProcess, check_manifests, check_output
+from tests.crash.harness import IN_MEMORY, RECORDS, RETAINED, Folders, JobProcess, check_manifests, check_output
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.row(67, 71)]
 
@@ -33,7 +33,7 @@ def start_cluster(folders: Folders, start: Callable[..., JobProcess], entries_in
         "spark.master": "local-cluster[2,1,1024]",
         "spark.executorEnv.FLINTSTREAM_LOCAL_DIR": "local-state",  # relative: each executor has a working directory
         "spark.executorEnv.TMPDIR": str(folders.root),
-        "flintstream.state.entries-in-memory": str(entries_in_memory),
+        IN_MEMORY: entries_in_memory,
         RECORDS: EVENTS // 20,
         RETAINED: 2,
     }

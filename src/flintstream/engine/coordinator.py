@@ -18,7 +18,7 @@ from flintstream.engine.garbage import Garbage
 from flintstream.engine.lanes import LaneBook
 from flintstream.engine.ledger import check_reports
 from flintstream.engine.manifest import Manifest
-from flintstream.engine.statefiles import next_handle
+from flintstream.engine.statefiles import next_handle, uid_of
 from flintstream.errors import (
     CommitError,
     CorruptStateError,
@@ -66,7 +66,10 @@ class Coordinator:
         for op in plan.operators:
             if isinstance(op.node, SourceNode) and isinstance(op.node.source, SplitSource):
                 into = self._split_into.setdefault(op.uid, op.parallelism)
-                self._splits[op.id] = list(op.node.source.splits(into))
+                try:
+                    self._splits[op.id] = list(op.node.source.splits(into))
+                except FlintstreamError as error:
+                    raise error.at(op.node.location, op.uid) from None
         self.lanes = LaneBook(plan, {node: [s.number for s in splits] for node, splits in self._splits.items()})
 
     def recover(self) -> Manifest | None:
@@ -271,14 +274,14 @@ class Coordinator:
                 found.setdefault(self._uids[node], []).append(committable)
         return found
 
-    @staticmethod
-    def _entries(reports: Sequence[TaskReport]) -> dict[str, int]:
+    def _entries(self, reports: Sequence[TaskReport]) -> dict[str, int]:
         """Return how much state each operator has."""
         entries: dict[str, int] = {}
         for report in reports:
             for name, rows in report.entries.items():
-                uid = name.rpartition("/")[0]
-                entries[uid] = entries.get(uid, 0) + rows
+                uid = uid_of(name, self._ids)
+                if uid is not None:
+                    entries[uid] = entries.get(uid, 0) + rows
         return entries
 
     def _counters(self, reports: Sequence[TaskReport]) -> dict[str, dict[str, int]]:

@@ -10,14 +10,15 @@ from flintstream.engine.manifest import Manifest
 from flintstream.engine.merge import tracks_of
 from flintstream.graph.nodes import SourceNode, TimestampsNode
 from flintstream.ops.clock import ChunkSteps, LaneTime, LaneTrack, frontier, track_lane
-from flintstream.ops.timestamps import LANE_SHIFT
+from flintstream.ops.timestamps import LANE_SHIFT, SOURCE_SHIFT, lane_of
 from flintstream.planner.plan import Plan
 
-_SPLIT_MASK = (1 << LANE_SHIFT) - 1
+_SPLIT_MASK = (1 << SOURCE_SHIFT) - 1
+_SOURCE_MASK = (1 << LANE_SHIFT - SOURCE_SHIFT) - 1
 
 
 class LaneBook:
-    """All lanes of a job. A lane is numbered (assigner, split); the manifest names assigners by uid."""
+    """All lanes of a job. A lane is numbered (assigner, source, split); the manifest names the first two by uid."""
 
     def __init__(self, plan: Plan, splits: Mapping[int, Sequence[int]]) -> None:
         self._plan = plan
@@ -53,7 +54,9 @@ class LaneBook:
 
     def lanes_of(self, source: int, split: int) -> list[int]:
         """Return the lanes in which records of a source's split are numbered."""
-        return [(assigner << LANE_SHIFT) | split for assigner in self._fed[source]]
+        number = self._plan.operator(source).assigner
+        assert number is not None
+        return [lane_of(assigner, number, split) for assigner in self._fed[source]]
 
     def at(self, now: int) -> dict[int, LaneTime]:
         """Return all lanes, those that have been silent for too long marked idle."""
@@ -62,7 +65,8 @@ class LaneBook:
             timeout = self._idle_after.get(lane >> LANE_SHIFT)
             if not time.active_at:
                 time.active_at = now
-            idle = timeout is not None and now - time.active_at >= timeout
+            # A lane that has ended stands at the end of time, and counts.
+            idle = timeout is not None and not time.finished and now - time.active_at >= timeout
             lanes[lane] = replace(time, idle=idle)
         return lanes
 
@@ -80,8 +84,10 @@ class LaneBook:
         numbers = {uid: assigner for assigner, uid in self._uids.items()}
         for lane, time in manifest.lanes.items():
             assigner = numbers.get(manifest.lane_owners.get(lane >> LANE_SHIFT, ""))
-            if assigner is not None:
-                self._lanes[(assigner << LANE_SHIFT) | (lane & _SPLIT_MASK)] = replace(time, active_at=0)
+            behind = lane >> SOURCE_SHIFT & _SOURCE_MASK
+            source = numbers.get(manifest.lane_owners.get(behind - 1, "")) if behind else -1
+            if assigner is not None and source is not None:
+                self._lanes[lane_of(assigner, source, lane & _SPLIT_MASK)] = replace(time, active_at=0)
 
     def advance(self, context: EpochContext, reports: Sequence[TaskReport], manifest: Manifest) -> None:
         """Bring all lanes forward by an epoch and write them into its manifest."""

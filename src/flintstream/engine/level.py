@@ -15,14 +15,14 @@ from flintstream.engine.envelope import DRIVER, Envelope, Sender
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport, producer_id
 from flintstream.engine.inbox import Inbox
 from flintstream.engine.router import Router
-from flintstream.errors import FlintstreamError, UserFunctionError
+from flintstream.errors import DefinitionError, FlintstreamError, UserFunctionError
 from flintstream.graph.nodes import SinkNode, SourceNode, TimestampsNode
 from flintstream.model.connect import WriterContext
 from flintstream.ops.batch import Batch, Values
 from flintstream.ops.conform import Conform, conform_to
 from flintstream.ops.operator import MAIN, Operator, OperatorContext
 from flintstream.ops.sink import SinkOperator
-from flintstream.ops.timestamps import LANE_SHIFT, ChunkTime, TimestampsOperator, untimed
+from flintstream.ops.timestamps import ChunkTime, TimestampsOperator, lane_of, untimed
 from flintstream.planner.build import build_operator
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 from flintstream.state.backend import KeyedBackend
@@ -186,12 +186,14 @@ class LevelTask:
 
     def send(self, router: Router, batch: Batch) -> None:
         """Put a batch into the outbox, folded as far as its edge allows."""
-        if self.combining is not None:
-            rest = router.combine(batch, self.combining)
-            if rest is None:
-                return
-            batch = rest
-        self.outbox.extend(router.route(batch, self.sender, self.chunk))
+        # Keys and partitions may be chosen by functions of the user.
+        with guarded(router.target):
+            if self.combining is not None:
+                rest = router.combine(batch, self.combining)
+                if rest is None:
+                    return
+                batch = rest
+            self.outbox.extend(router.route(batch, self.sender, self.chunk))
 
     def drain(self) -> Iterator[Envelope]:
         """Yield what is in the outbox and empty it."""
@@ -225,16 +227,19 @@ class LevelTask:
         # Only where one chunk is all of its split's records in the epoch is its own watermark the lane's.
         self.combining = epoch.watermarks if chunk.is_whole else None
         source = self.plan.operator(chunk.source)
-        times = [self._chunk_time(epoch, source, chunk)]
+        times = [self._chunk_time(epoch, source, source, chunk)]
         for place in self.places.values():
             if isinstance(place.operator, TimestampsOperator) and self._feeds(chunk.source, place.planned.id):
-                place.operator.chunk = self._chunk_time(epoch, place.planned, chunk)
+                place.operator.chunk = self._chunk_time(epoch, place.planned, source, chunk)
                 times.append(place.operator.chunk)
         return times
 
-    def _chunk_time(self, epoch: EpochContext, planned: PlannedOperator, chunk: SourceChunk) -> ChunkTime:
-        assert planned.assigner is not None
-        lane = (planned.assigner << LANE_SHIFT) | chunk.split
+    @staticmethod
+    def _chunk_time(
+        epoch: EpochContext, planned: PlannedOperator, source: PlannedOperator, chunk: SourceChunk
+    ) -> ChunkTime:
+        assert planned.assigner is not None and source.assigner is not None
+        lane = lane_of(planned.assigner, source.assigner, chunk.split)
         start = epoch.lanes.get(lane)
         carry = start.newest if start is not None else -(1 << 63)
         return ChunkTime(lane, chunk.order, carry, finished=chunk.finished)
@@ -318,6 +323,8 @@ class guarded:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        node, uid = self._planned.node, self._planned.uid
+        if isinstance(error, DefinitionError) and error.location is None:
+            raise error.at(node.location, uid) from None
         if isinstance(error, Exception) and not isinstance(error, FlintstreamError):
-            name, uid = self._planned.node.name, self._planned.uid
-            raise UserFunctionError.from_exception(error, operator=name, uid=uid) from None
+            raise UserFunctionError.from_exception(error, operator=node.name, uid=uid) from None

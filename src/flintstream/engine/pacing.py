@@ -15,6 +15,7 @@ from flintstream.planner.plan import Plan
 
 FIRST_RECORDS = 20_000
 MOST_RECORDS = 4_000_000
+FLOORS_PER_EPOCH = 4
 _ENDLESS = 1 << 62
 
 
@@ -30,6 +31,7 @@ class Pacer:
         self._share = FIRST_RECORDS
         self._started: dict[int, tuple[int, dict[int, int]]] = {}
         self._turn = 0
+        self._floor = float("inf")
         # A split without records has an end all the same, and event time waits for it.
         self._empty = [
             ReadRange(node, split.number, split.start, split.start, True)
@@ -77,7 +79,11 @@ class Pacer:
         """Learn from an epoch's length."""
         if self._fixed or records < self._share // 2:
             return
-        if seconds < self._target / 2:
+        # Part of an epoch's time is there whatever it reads; on a busy machine that alone may exceed the target, and
+        # smaller epochs would only make it worse.
+        self._floor = min(self._floor, seconds)
+        goal = max(self._target, FLOORS_PER_EPOCH * self._floor)
+        if seconds < goal / 2:
             self._share = min(self._share * 4, MOST_RECORDS)
-        elif seconds > self._target * 2:
+        elif seconds > goal * 2:
             self._share = max(self._share // 2, FIRST_RECORDS)

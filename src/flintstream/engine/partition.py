@@ -33,7 +33,7 @@ from flintstream.engine.statefiles import (
     write_state,
 )
 from flintstream.state.backend import KeyedBackend
-from flintstream.state.disk import ROWS_PER_WRITE, Changes, Mark, View, WorkingStore, read_record, remove_store
+from flintstream.state.disk import ROWS_PER_WRITE, Changes, Mark, View, WorkingStore, remove_store
 from flintstream.state.spill import Spill
 from flintstream.state.storage import Storage
 from flintstream.state.table import GONE, Table, is_resident, parts_of, read_rows, within
@@ -168,7 +168,7 @@ class PartitionState:
     def _write_base(self, resident: Mapping[str, pa.RecordBatch]) -> tuple[StateFile, ...]:
         view = self._view
         assert view is not None
-        tables = ((name, info.parts, map(read_record, view.scan(name))) for name, info in view.tables.items())
+        tables = ((name, info.parts, view.read(name)) for name, info in view.tables.items())
         chunks = self._chunks(resident, tables)
         return write_chunks(chunks, self._storage, self._epoch.epoch - 1, f"{self._path}-base", is_snapshot=True)
 

@@ -31,7 +31,7 @@ class Router:
         self._max_parallelism = max_parallelism
         self._partition = partition
         self._turn = partition
-        self._target = target.id
+        self.target = target
         self._combiner: Combiner | None = None
         if isinstance(target.node, AggregateNode) and link.exchange.kind == "HASH":
             self._combiner = Combiner(link, target, max_parallelism)
@@ -51,7 +51,7 @@ class Router:
         """Fold what can be folded before the shuffle; return what must travel as it is."""
         if self._combiner is None:
             return batch
-        return self._combiner.take(batch, watermarks.get(self._target, MIN_TIMESTAMP))
+        return self._combiner.take(batch, watermarks.get(self.target.id, MIN_TIMESTAMP))
 
     def flush(self, sender: Sender) -> Iterator[Envelope]:
         """Yield the rows of what was folded."""

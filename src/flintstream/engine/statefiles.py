@@ -8,7 +8,7 @@ written. So being behind costs little, and every row is rewritten a bounded numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -60,14 +60,18 @@ def bring_forward(
     if not is_held:
         for backend in backends.values():
             backend.clear()
-    elif any(file.first_epoch <= epoch for file in files):
+    elif any(file.first_epoch <= epoch for file in files) and _forget_partials(backends):
         # A merged changelog tells what is known already. That does no harm to entries, but partial results add up.
-        if any([backend.forget_partials() for backend in backends.values()]):
-            for file in handles[0].files[: -len(files)]:
-                _apply(backends, read_file(storage, file), partials_only=True)
+        for file in handles[0].files[: -len(files)]:
+            _apply(backends, read_file(storage, file), partials_only=True)
     for file in files:
         _apply(backends, read_file(storage, file))
     return is_held
+
+
+def _forget_partials(backends: Mapping[str, KeyedBackend]) -> bool:
+    found = [backend.forget_partials() for backend in backends.values()]
+    return any(found)
 
 
 def _apply(backends: Mapping[str, KeyedBackend], tables: Tables, partials_only: bool = False) -> None:
@@ -86,15 +90,20 @@ def next_handle(handles: Sequence[StateHandle], new: NewState | None, epoch: int
     return StateHandle(files, (*known, (epoch, token))[-TOKENS_KEPT:])
 
 
-def owner_of(name: str, backends: Mapping[str, KeyedBackend]) -> KeyedBackend | None:
-    """Return the backend of the operator that a table belongs to: the table's name is `uid/...`."""
+def uid_of(name: str, uids: Container[str]) -> str | None:
+    """Return which of some operators a table belongs to; its name is `uid/...`, and both parts may have slashes."""
     at = name.find("/")
     while at >= 0:
-        backend = backends.get(name[:at])
-        if backend is not None:
-            return backend
+        if name[:at] in uids:
+            return name[:at]
         at = name.find("/", at + 1)
     return None
+
+
+def owner_of(name: str, backends: Mapping[str, KeyedBackend]) -> KeyedBackend | None:
+    """Return the backend of the operator that a table belongs to."""
+    uid = uid_of(name, backends)
+    return None if uid is None else backends[uid]
 
 
 def write_state(

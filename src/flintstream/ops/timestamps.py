@@ -20,7 +20,16 @@ from flintstream.ops.operator import Operator, Output
 from flintstream.ops.selectors import field_column, numbers, to_epoch_millis
 
 LANE_SHIFT = 40
-"""A lane is (number of the assigner, number of the split)."""
+SOURCE_SHIFT = 24
+
+
+def lane_of(assigner: int, source: int, split: int) -> int:
+    """Return the lane of an assigner for a split of a source, which is named by its own number as an assigner.
+
+    A strategy behind a union sees splits of several sources: two of them must never be one lane. A strategy behind an
+    exchange has one lane, `assigner << LANE_SHIFT`, that no source has.
+    """
+    return (assigner << LANE_SHIFT) | ((source + 1) << SOURCE_SHIFT) | split
 
 
 @dataclass(slots=True)

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flintstream.graph.nodes import AggregateNode, Exchange, FunctionNode, Node, SinkNode, SourceNode, StreamGraph, TimestampsNode, WindowNode
+from flintstream.graph.nodes import (
+    AggregateNode,
+    Exchange,
+    FunctionNode,
+    Node,
+    SinkNode,
+    SourceNode,
+    StreamGraph,
+    TimestampsNode,
+    WindowNode,
+)
 from flintstream.ops.selectors import ConstantKey
 from flintstream.planner.check import check_graph
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 from flintstream.planner.uids import assign_uids
+
+Exchanges = dict[tuple[int, int, int], Exchange]
+"""The exchange of every edge, by (node, port, which of the port's origins)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +42,7 @@ def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
     check_graph(graph)
     nodes = reachable(graph)
     uids = assign_uids(nodes)
-    parallelism = place_parallelism(nodes, settings.parallelism)
-    exchanges = place_exchanges(nodes, parallelism)
+    exchanges, parallelism = place_exchanges(nodes, settings.parallelism)
     levels = place_levels(nodes, exchanges)
     links = place_links(nodes, exchanges, levels)
     assigners = number_assigners(nodes)
@@ -61,7 +73,7 @@ def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
 
 
 def reachable(graph: StreamGraph) -> list[Node]:
-    """Return the nodes some sink needs, producers first; ids ascend with declaration, so this is a topological order."""
+    """Return the nodes some sink needs, producers first: ids ascend with declaration, which is a topological order."""
     needed: set[int] = set()
     waiting = [node.id for node in graph.nodes.values() if isinstance(node, SinkNode)]
     while waiting:
@@ -72,50 +84,44 @@ def reachable(graph: StreamGraph) -> list[Node]:
     return [node for node in graph.nodes.values() if node.id in needed]
 
 
-def place_parallelism(nodes: Sequence[Node], default: int) -> dict[int, int]:
-    """Give every operator its parallelism: its own, else 1 behind a global exchange, else its input's or the default."""
-    placed: dict[int, int] = {}
-    for node in nodes:
-        origins = [origin for port in node.inputs for origin in port]
-        if any(_is_single(origin.exchange) for origin in origins):
-            placed[node.id] = 1
-        elif node.parallelism is not None:
-            placed[node.id] = node.parallelism
-        elif origins and all(origin.exchange.is_forward for origin in origins):
-            placed[node.id] = max(placed[origin.node] for origin in origins)
-        else:
-            placed[node.id] = default
-    return placed
+def place_exchanges(nodes: Sequence[Node], default: int) -> tuple[Exchanges, dict[int, int]]:
+    """Choose the exchange of every edge, by (node, port, origin index), and the parallelism of every node.
 
-
-def _is_single(exchange: Exchange) -> bool:
-    return exchange.kind == "GLOBAL" or isinstance(exchange.key, ConstantKey)
-
-
-def place_exchanges(nodes: Sequence[Node], parallelism: dict[int, int]) -> dict[tuple[int, int, int], Exchange]:
-    """Choose the exchange of every edge by (node, port, origin index).
-
-    Where the user imposed none, records stay where they are, unless another parallelism was asked for (then they are
-    rebalanced, as in Flink), or a watermark strategy stands behind an exchange: it needs the stream in one piece.
+    Where the user imposed no exchange, records stay where they are, unless another parallelism was asked for (then they
+    are rebalanced, as in Flink), or a watermark strategy stands behind an exchange: it needs the stream in one piece.
     """
     behind: set[int] = set()
-    chosen: dict[tuple[int, int, int], Exchange] = {}
+    chosen: Exchanges = {}
+    parallelism: dict[int, int] = {}
     for node in nodes:
+        ways: list[tuple[int, Exchange]] = []
         for port, origins in enumerate(node.inputs):
             for index, origin in enumerate(origins):
                 exchange = origin.exchange
                 if isinstance(node, TimestampsNode) and (origin.node in behind or not exchange.is_forward):
                     exchange = Exchange("GLOBAL")
-                    parallelism[node.id] = 1
                 elif exchange.is_forward and node.parallelism not in (None, parallelism[origin.node]):
                     exchange = Exchange("REBALANCE")
                 chosen[node.id, port, index] = exchange
-                if not exchange.is_forward or origin.node in behind:
-                    behind.add(node.id)
-    return chosen
+                ways.append((origin.node, exchange))
+        if any(origin in behind or not exchange.is_forward for origin, exchange in ways):
+            behind.add(node.id)
+        parallelism[node.id] = _parallelism_of(node, ways, parallelism, default)
+    return chosen, parallelism
 
 
-def place_levels(nodes: Sequence[Node], exchanges: dict[tuple[int, int, int], Exchange]) -> dict[int, int]:
+def _parallelism_of(node: Node, ways: Sequence[tuple[int, Exchange]], placed: dict[int, int], default: int) -> int:
+    """Return a node's own parallelism, but 1 behind a global exchange; without one, its input's or the default."""
+    if any(exchange.kind == "GLOBAL" or isinstance(exchange.key, ConstantKey) for _, exchange in ways):
+        return 1
+    if node.parallelism is not None:
+        return node.parallelism
+    if ways and all(exchange.is_forward for _, exchange in ways):
+        return max(placed[origin] for origin, _ in ways)
+    return default
+
+
+def place_levels(nodes: Sequence[Node], exchanges: Exchanges) -> dict[int, int]:
     """Give every operator its level: the longest number of exchanges between it and a source."""
     levels: dict[int, int] = {}
     for node in nodes:
@@ -128,9 +134,7 @@ def place_levels(nodes: Sequence[Node], exchanges: dict[tuple[int, int, int], Ex
     return levels
 
 
-def place_links(
-    nodes: Sequence[Node], exchanges: dict[tuple[int, int, int], Exchange], levels: dict[int, int]
-) -> list[Link]:
+def place_links(nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, int]) -> list[Link]:
     """Turn edges into links; those that cross a level get a number, from 1 (0 is the control edge)."""
     links: list[Link] = []
     number = 0

@@ -86,10 +86,11 @@ def _pickling_error(part: Any) -> Exception | None:
 def _unserialisable(op: PlannedOperator, what: str, part: Any, error: Exception) -> UnserialisableFunctionError:
     culprit = find_culprit(part)
     holds = f": {culprit[0]} is {_in_short(culprit[1])}" if culprit is not None else f" ({error})"
+    remedy = "make it in open(), or inside the function, instead of capturing it"
+    if culprit is not None and _is_of_spark(culprit[1]):
+        remedy = "Spark itself can only be used in the driver: compute there, and capture the result"
     message = describe(
-        f"{what} of operator {op.node.name!r} cannot be sent to workers{holds}",
-        op.node.location,
-        "make it in open(), or inside the function, instead of capturing it",
+        f"{what} of operator {op.node.name!r} cannot be sent to workers{holds}", op.node.location, remedy
     )
     return UnserialisableFunctionError(message, uid=op.uid, location=op.node.location)
 
@@ -98,9 +99,14 @@ def find_culprit(part: Any, depth: int = _DEPTH) -> tuple[str, Any] | None:
     """Return name and value of the innermost captured variable or attribute that cannot be pickled, or None."""
     for name, value in _captured(part):
         if _pickling_error(value) is not None:
-            inner = find_culprit(value, depth - 1) if depth > 1 else None
+            inner = find_culprit(value, depth - 1) if depth > 1 and not _is_of_spark(value) else None
             return inner if inner is not None else (name, value)
     return None
+
+
+def _is_of_spark(value: Any) -> bool:
+    """Whether it is a session, a context, a DataFrame: things whose insides say nothing to the user."""
+    return type(value).__module__.split(".")[0] == "pyspark"
 
 
 def _captured(part: Any) -> Iterator[tuple[str, Any]]:

@@ -157,7 +157,9 @@ class located:  # noqa: N801 - reads as a statement
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, FlintstreamError):
+        if isinstance(error, FlintstreamError):
+            raise error.at(self._node.location) from None
+        if isinstance(error, Exception):
             told = translate(error)
             where = f"source {self._node.name!r}, {self._node.location}"
             raise SourceError(describe(str(told), where), location=self._node.location) from None

@@ -133,13 +133,12 @@ class KeyedBackend:
         return [(name, table) for name, table in self.tables.items() if self.spill is None or not _is_spillable(table)]
 
     def entries(self) -> dict[str, int]:
-        """Return how many rows each table holds; of those that spill, how many it held at the last commit."""
+        """Return how many rows each table holds, in memory or not."""
         spill = self.spill
         if spill is None:
             return {name: len(table) for name, table in self.tables.items()}
         return {
-            name: spill.committed_rows(name) if _is_spillable(table) else len(table)
-            for name, table in self.tables.items()
+            name: spill.rows(name, table) if _is_spillable(table) else len(table) for name, table in self.tables.items()
         }
 
 

@@ -35,6 +35,7 @@ FIRST_MAP_BYTES = 1 << 28
 """How large an environment may become before it is mapped anew with twice the size."""
 ROWS_PER_WRITE = 50_000
 _DIRECTORY = b"\0\0"
+_THERE_TAG, _GONE_TAG = b"+", b"-"
 _TRIES = 100
 
 Mark = tuple[int, str]
@@ -69,18 +70,22 @@ class View:
         prefix = self._prefixes.get(name)
         return None if prefix is None else self._transaction.get(prefix + key)
 
-    def scan(self, name: str, start: bytes = b"") -> Iterator[bytes]:
-        """Yield the records of all entries of a table whose bytes begin with `start`, in the order of their bytes."""
+    def scan(self, name: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries of a table whose bytes begin with `start`, in order: their bytes and their record."""
         prefix = self._prefixes.get(name)
         if prefix is None:
             return
-        prefix += start
+        begin, skip = prefix + start, len(prefix)
         with self._transaction.cursor() as cursor:
-            if cursor.set_range(prefix):
+            if cursor.set_range(begin):
                 for key, record in cursor.iternext(True, True):
-                    if not key.startswith(prefix):
+                    if not key.startswith(begin):
                         return
-                    yield record
+                    yield key[skip:], record
+
+    def read(self, name: str, start: bytes = b"") -> Iterator[Row]:
+        """Yield the rows of such entries."""
+        return (read_record(record) for _, record in self.scan(name, start))
 
     @property
     def rows(self) -> int:
@@ -93,7 +98,7 @@ class View:
 
 
 class Records:
-    """An environment; a record is a pickled `(entry, value)`, or `(entry,)` for one that was removed."""
+    """An environment; a record is a pickled `(entry, value)`, behind a byte that says whether it is there or gone."""
 
     def __init__(self, folder: Path, shared: bool) -> None:
         sync = shared and not boot_id()
@@ -184,8 +189,8 @@ def _write_directory(transaction: Any, mark: Mark | None, tables: dict[str, Tabl
 
 def _record(entry: Any, value: Any, keep_gone: bool) -> bytes:
     if value is GONE:
-        return dump((entry,)) if keep_gone else b""
-    return dump((entry, value))
+        return _GONE_TAG + dump((entry, None)) if keep_gone else b""
+    return _THERE_TAG + dump((entry, value))
 
 
 def dump(row: tuple[Any, ...]) -> bytes:
@@ -200,8 +205,13 @@ def dump(row: tuple[Any, ...]) -> bytes:
 
 def read_record(record: bytes) -> Row:
     """Return entry and value of a record."""
-    row = pickle.loads(record)
-    return row if len(row) == 2 else (row[0], GONE)
+    row = pickle.loads(record[1:])
+    return (row[0], GONE) if is_gone(record) else row
+
+
+def is_gone(record: bytes) -> bool:
+    """Whether a record says that its entry was removed."""
+    return record[:1] == _GONE_TAG
 
 
 _OPEN: set[tuple[int, str]] = set()

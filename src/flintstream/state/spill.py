@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flintstream.state.disk import Records, Row, View, read_record
+from flintstream.state.disk import Records, Row, View, is_gone, read_record
 from flintstream.state.keybytes import entry_bytes, part_bytes
 from flintstream.state.local_folder import local_root
 from flintstream.state.map_table import MapTable
@@ -82,8 +82,7 @@ class Spill:
         def load(scope: Any) -> Any:
             start = b"".join(map(part_bytes, table.scope_parts(scope)))
             found: dict[Any, Any] = {}
-            for record in self._records_of(name, start):
-                row, value = read_record(record)
+            for row, value in self._rows(name, start):
                 if value is GONE or (scope, row[-1]) in dirty:
                     found.pop(row[-1], None)
                 else:
@@ -93,10 +92,11 @@ class Spill:
 
         return load
 
-    def _records_of(self, name: str, start: bytes) -> Iterator[bytes]:
-        yield from self._committed.scan(name, start)
+    def _rows(self, name: str, start: bytes) -> Iterator[Row]:
+        """Yield what was committed, then what changed."""
+        yield from self._committed.read(name, start)
         if self._overlay is not None:
-            yield from self._overlay.view.scan(name, start)
+            yield from self._overlay.view.read(name, start)
 
     def take(self, name: str, table: Table) -> None:
         """Write what is dirty in a table into the overlay; the table stays as it is, but clean."""
@@ -113,18 +113,33 @@ class Spill:
 
     def changes(self, name: str, table: Table) -> Iterator[Row]:
         """Yield all that has changed in a table since the committed state, and leave it clean."""
-        if self._overlay is None or name not in self._overlay.view.tables:
-            yield from table.dirty_rows()
-            table.mark_clean()
+        overlay = self._overlay_of(name, table)
+        if overlay is not None:
+            yield from overlay.read(name)
             return
-        self.take(name, table)
-        for record in self._overlay.view.scan(name):
-            yield read_record(record)
+        yield from table.dirty_rows()
+        table.mark_clean()
 
-    def committed_rows(self, name: str) -> int:
-        """Return how many rows a table had when the attempt began."""
+    def _overlay_of(self, name: str, table: Table) -> View | None:
+        """Return the overlay with all that changed in a table in it; None if all that changed is in memory."""
+        if self._overlay is None or name not in self._overlay.view.tables:
+            return None
+        self.take(name, table)
+        return self._overlay.view
+
+    def rows(self, name: str, table: Table) -> int:
+        """Return how many rows a table has, in memory and on disk."""
+        overlay = self._overlay_of(name, table)
+        if overlay is not None:
+            changed = ((key, is_gone(record)) for key, record in overlay.scan(name))
+        else:
+            changed = ((entry_bytes(entry, table.parts), value is GONE) for entry, value in table.dirty_rows())
         info = self._committed.tables.get(name)
-        return 0 if info is None else info.rows
+        rows = 0 if info is None else info.rows
+        for key, gone in changed:
+            was_there = self._committed.get(name, key) is not None
+            rows += (not gone) - was_there
+        return rows
 
     def close(self) -> None:
         """Forget what was written; nothing can be looked up any more."""

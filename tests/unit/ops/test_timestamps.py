@@ -92,7 +92,7 @@ SPELLINGS = [
     [np.int64(MILLIS)],
     [MOMENT],
     [MOMENT.replace(tzinfo=dt.UTC)],
-    [MOMENT.astimezone(dt.timezone(dt.timedelta(hours=3))) if MOMENT.tzinfo else MOMENT],
+    [MOMENT.replace(hour=3, tzinfo=dt.timezone(dt.timedelta(hours=3)))],
     [Instant.of_epoch_milli(MILLIS)],
 ]
 

@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -8,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import pytest
 
 from flintstream.errors import EnvironmentSetupError, StateError
 from flintstream.state import disk, local_folder
-from flintstream.state.disk import Changes, Mark, Records, WorkingStore, read_record, remove_store, store_folder
+from flintstream.state.disk import Changes, Mark, Records, WorkingStore, remove_store, store_folder
 from flintstream.state.local_folder import FOLDER_VARIABLE, job_folder, local_root, remove_leftovers
 from flintstream.state.table import GONE
 
@@ -35,7 +35,7 @@ def records(tmp_path: Path) -> Iterator[Records]:
 def rows(records: Records, name: str, start: bytes = b"") -> list[tuple[Any, Any]]:
     view = records.view()
     try:
-        return [read_record(record) for record in view.scan(name, start)]
+        return list(view.read(name, start))
     finally:
         view.close()
 
@@ -100,8 +100,7 @@ import sys
 sys.stdout.buffer.write(dump((1, Mine(5))))
 """
     record = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
-    assert read_record(record)[1].x == 5
-    assert cloudpickle.loads(record)[1].x == 5
+    assert pickle.loads(record)[1].x == 5
 
 
 MARK = (3, "a")
@@ -120,7 +119,7 @@ def everything(rows: list[tuple[Any, Any]], asked: list[Mark | None] | None = No
 
 def contents(store: WorkingStore) -> dict[Any, Any]:
     assert store.view is not None
-    return dict(read_record(record) for record in store.view.scan("t"))
+    return dict(store.view.read("t"))
 
 
 def load(target: Mark, rows: list[tuple[Any, Any]], wipe: bool = True) -> tuple[dict[Any, Any], list[Mark | None]]:
@@ -163,10 +162,11 @@ def test_a_store_that_was_left_half_way_is_loaded_anew() -> None:
 def test_a_reader_sees_its_own_moment() -> None:
     store = WorkingStore("job", 1, 0)
     store.bring_forward(MARK, everything([(1, "x")]))
-    program = f"""
+    program = """
 from flintstream.state.disk import WorkingStore
 store = WorkingStore("job", 1, 0)
-store.bring_forward((4, "b"), lambda mark: (True, [("t", 1, [(1, "newer"), *((key, "x" * 500) for key in range(2, 5000))])]))
+rows = [(1, "newer"), *((key, "x" * 500) for key in range(2, 5000))]
+store.bring_forward((4, "b"), lambda mark: (True, [("t", 1, rows)]))
 store.close()
 """
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -221,9 +221,8 @@ def test_who_comes_second_waits_until_the_first_is_through() -> None:
     thread = threading.Thread(target=first)
     thread.start()
     started.wait()
-    with (store_folder("job", 1, 0) / "forward.lock").open("w") as file:
-        with pytest.raises(BlockingIOError):
-            disk.fcntl.flock(file, disk.fcntl.LOCK_EX | disk.fcntl.LOCK_NB)
+    with (store_folder("job", 1, 0) / "forward.lock").open("w") as file, pytest.raises(BlockingIOError):
+        disk.fcntl.flock(file, disk.fcntl.LOCK_EX | disk.fcntl.LOCK_NB)
     thread.join()
     assert load(MARK, [(9, "never asked")]) == ({1: "x"}, [])
 

@@ -154,7 +154,11 @@ def test_bytes_are_the_same_in_every_process() -> None:
     program = "from flintstream.state.keybytes import part_bytes; print(part_bytes(frozenset('abcdef')).hex())"
     found = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": str(seed)}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in (1, 2)
     }
