@@ -42,7 +42,9 @@ class Entry:
         except venvs.UnavailableError as error:
             print(f"    {self.label}: {error}", flush=True)
             return None
-        done = subprocess.run([python, str(HERE / self.script), *self.arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [python, str(HERE / self.script), *self.arguments], capture_output=True, text=True, check=False
+        )
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         if done.returncode or not lines:
             print(f"    {self.label} failed:\n{done.stderr[-2000:]}", flush=True)
@@ -87,7 +89,11 @@ def contests(scale: float) -> list[Contest]:
             ],
             rate,
             "events/s",
-            {"spark transformWithState": "40x", "pyflink thread mode": "30x", "bytewax stateful_map, recovery on": "2x"},
+            {
+                "spark transformWithState": "40x",
+                "pyflink thread mode": "30x",
+                "bytewax stateful_map, recovery on": "2x",
+            },
         ),
         Contest(
             "window",
@@ -130,7 +136,9 @@ def contests(scale: float) -> list[Contest]:
                 f"latency-{name}",
                 f"p50 and p99 from receipt to visible output at {per_second:,} events/s",
                 [
-                    Entry("flintstream", "ours/latency.py", ["--rate", str(per_second), "--events", str(per_second * 60)]),
+                    Entry(
+                        "flintstream", "ours/latency.py", ["--rate", str(per_second), "--events", str(per_second * 60)]
+                    ),
                     Entry(
                         "spark, native aggregation",
                         "rivals/latency_stock_spark.py",
@@ -161,13 +169,23 @@ def hold(contest: Contest, repeat: int) -> list[str]:
                 seen[entry.label].append(line)
                 print(f"    {entry.label}: {summary(contest, line)}", flush=True)
     ours = contest.entries[0].label
-    report = [f"### {contest.name}", "", contest.question, "", "| who | median | all runs | ours / theirs | wanted |", "|---|---|---|---|---|"]
+    report = [
+        f"### {contest.name}",
+        "",
+        contest.question,
+        "",
+        "| who | median | all runs | ours / theirs | wanted |",
+        "|---|---|---|---|---|",
+    ]
     base = median(contest, seen[ours])
     for entry in contest.entries:
         value = median(contest, seen[entry.label])
         runs = "; ".join(summary(contest, line) for line in seen[entry.label]) or "failed or not to be had"
         ratio = "" if entry.label == ours or not base or not value else f"{base / value:.2f}x"
-        report.append(f"| {entry.label} | {show(value)} {contest.unit} | {runs} | {ratio} | {contest.wanted.get(entry.label, '')} |")
+        report.append(
+            f"| {entry.label} | {show(value)} {contest.unit} | {runs} | {ratio} "
+            f"| {contest.wanted.get(entry.label, '')} |"
+        )
     return [*report, ""]
 
 

@@ -1,6 +1,6 @@
 """Exactly-once files: revenue per shop and minute, written as Parquet; stop it with Ctrl-C, start it again, it goes on.
 
-    python examples/orders_to_parquet.py OUTPUT_FOLDER CHECKPOINT_FOLDER
+python examples/orders_to_parquet.py OUTPUT_FOLDER CHECKPOINT_FOLDER
 """
 
 from __future__ import annotations

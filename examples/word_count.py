@@ -1,7 +1,7 @@
 """Word count over a text: how often each word has come so far, once per word.
 
-    python examples/word_count.py                     on embedded Spark
-    FLINTSTREAM_RUNTIME=local python examples/word_count.py    in this process
+python examples/word_count.py                     on embedded Spark
+FLINTSTREAM_RUNTIME=local python examples/word_count.py    in this process
 """
 
 from __future__ import annotations

@@ -13,7 +13,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "rivals"))
 from report import KEY_MULTIPLIER, argument_parser, emit, scratch, steady
 
-from flintstream import KeyedProcessFunction, NumberSequenceSource, RuntimeContext, StreamExecutionEnvironment, Types, ValueStateDescriptor, WatermarkStrategy
+from flintstream import (
+    KeyedProcessFunction,
+    NumberSequenceSource,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    Types,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
 from flintstream.connectors.discard import DiscardingSink
 
 
@@ -46,7 +54,9 @@ def main() -> None:
         if args.checkpoint == "on":
             env.set_checkpoint_dir(str(directory))
         env.add_listener(sample)
-        numbers = env.from_source(NumberSequenceSource(0, args.events - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+        numbers = env.from_source(
+            NumberSequenceSource(0, args.events - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+        )
         keyed = numbers.key_by(lambda number: number * KEY_MULTIPLIER % keys, key_type=Types.LONG())
         keyed.process(RunningSum(), output_type=Types.LONG()).sink_to(DiscardingSink())
         env.execute("running sum")

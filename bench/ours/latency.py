@@ -16,7 +16,13 @@ import stock
 from arrivals import Arrivals
 from report import emit, scratch, spread
 
-from flintstream import CollectSink, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment, ValueStateDescriptor
+from flintstream import (
+    CollectSink,
+    KeyedProcessFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
 
 
 class SumAndCount(KeyedProcessFunction):
@@ -63,7 +69,13 @@ def main() -> None:
         warm = arrivals.sent[int(args.warmup * len(arrivals.sent))]
     latencies = [moment - received for moment, rows in seen for received in rows if received >= warm]
     spent = seen[-1][0] - warm
-    emit("flintstream latency", len(latencies), spent, {"rate": args.rate, "epochs": len(seen)}, latency=spread(latencies))
+    emit(
+        "flintstream latency",
+        len(latencies),
+        spent,
+        {"rate": args.rate, "epochs": len(seen)},
+        latency=spread(latencies),
+    )
 
 
 if __name__ == "__main__":

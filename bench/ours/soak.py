@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import threading
@@ -60,7 +61,7 @@ def main() -> None:
         job = env.execute_async("soak")
         enough.wait(3600)
         job.cancel().result()
-    spans = [after - before for before, after in zip(times, times[1:], strict=False)]
+    spans = [after - before for before, after in itertools.pairwise(times)]
     tenth = max(1, len(spans) // 10)
     print(
         json.dumps(

@@ -1,10 +1,11 @@
 """Epoch time on tiny input: the stream of rivals/bare_microbatch.py through a keyed function, checkpointed each epoch.
 
-`--source stream` reads it from Spark inside foreachBatch, as the rival does; `--source ranges` reads numbers of our own.
+`--source stream` reads it from Spark inside foreachBatch, as the rival does; `--source ranges` reads our own numbers.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
@@ -53,9 +54,11 @@ def main() -> None:
         enough.wait(1200)
         job.cancel().result()
     measured = moments[int(args.warmup) : wanted]
-    times = [after - before for before, after in zip(measured, measured[1:], strict=False)]
+    times = [after - before for before, after in itertools.pairwise(measured)]
     settings = {"source": args.source, "parallelism": args.parallelism}
-    emit("flintstream tiny epochs", args.events * len(times), sum(times), settings, seconds_per_micro_batch=spread(times))
+    emit(
+        "flintstream tiny epochs", args.events * len(times), sum(times), settings, seconds_per_micro_batch=spread(times)
+    )
 
 
 class ValueSum(RunningSum):

@@ -34,7 +34,11 @@ class Events(SplitSource):
 
     def read(self, split: int, start: int, end: int) -> pa.Array:
         number = np.arange(start, end, dtype=np.int64) * self.stride + split
-        columns = [pa.array(number * KEY_MULTIPLIER % self.keys), pa.array(number), pa.array(number * 1000 // self.event_rate)]
+        columns = [
+            pa.array(number * KEY_MULTIPLIER % self.keys),
+            pa.array(number),
+            pa.array(number * 1000 // self.event_rate),
+        ]
         return pa.StructArray.from_arrays(columns, ["key", "value", "time"])
 
 

@@ -63,7 +63,9 @@ def main() -> None:
             if args.all or shown < SHOWN:
                 shown += 1
                 print(show(row))
-    print(f"... {total} averages of {counted:,} readings in {time.monotonic() - started:.0f} s, Spark's start included.")
+    print(
+        f"... {total} averages of {counted:,} readings in {time.monotonic() - started:.0f} s, Spark's start included."
+    )
     print("Try next: python -m flintstream.demo --readings 5000000, the examples/ folder, and the README.")
 
 

@@ -294,3 +294,20 @@ def test_a_damaged_manifest_is_refused_by_its_name(tmp_path: Path) -> None:
     (checkpoints / name).write_text(text.replace('"epoch":3', '"epoch":4'))
     with pytest.raises(CorruptStateError, match=name):
         result(declare(tmp_path / "out", Fault(), large=False), local(checkpoints))
+
+
+def test_damaged_output_that_waits_for_its_sink_is_refused(tmp_path: Path) -> None:
+    """A sink may hand its output to the driver as bytes, which wait in the epoch's file."""
+    env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+    env.generate(generator=lambda i: i, count=EVENTS, splits=1).print()
+    plan, fault = plan_of(env), Fault("create manifests done", nth=2)
+    with pytest.raises(Crash):
+        result(plan, FaultyStorage(local(tmp_path), fault))
+    newest = manifests.newest(local(tmp_path))
+    assert newest is not None
+    ((part,),) = newest.committables.values()
+    path, at = tmp_path / part["path"], part["offset"] + part["length"] // 2
+    data = path.read_bytes()
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    with pytest.raises(CorruptStateError, match=part["path"]):
+        result(plan, local(tmp_path))

@@ -1,4 +1,4 @@
-"""Lanes for tests: what a few splits bring in one epoch, cut into chunks at random, and what that means, step by step."""
+"""Lanes for tests: what a few splits bring in one epoch, cut into chunks at random, and what that means, played out."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from flintstream.model.row import Row
 
 F = TypeVar("F", bound=Callable[..., Any])
 LAW = settings(
-    max_examples=int(os.environ.get("FLINTSTREAM_EXAMPLES", "30")),
+    max_examples=int(os.environ.get("FLINTSTREAM_EXAMPLES", "20")),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -27,7 +27,7 @@ LAW = settings(
 
 
 def law(test: F) -> F:
-    """Mark a hypothesis test: few examples, since machines are busy (FLINTSTREAM_EXAMPLES asks for more), no deadline."""
+    """Mark a hypothesis test: few examples, no deadline, as machines are busy; FLINTSTREAM_EXAMPLES asks for more."""
     return LAW(test)
 
 

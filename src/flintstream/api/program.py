@@ -13,7 +13,7 @@ from typing import NoReturn
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
 from flintstream.api.declarations import Declarations
 from flintstream.api.settings import JobSettings
-from flintstream.errors import DefinitionError, describe, InvalidArgumentError, JobError
+from flintstream.errors import DefinitionError, InvalidArgumentError, JobError, describe
 from flintstream.graph.nodes import SourceNode, StreamGraph
 from flintstream.model.config import RuntimeExecutionMode
 from flintstream.model.job import JobClient, JobExecutionResult

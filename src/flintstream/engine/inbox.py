@@ -66,7 +66,9 @@ class Inbox:
     def _note_attempt(self, row: Envelope) -> None:
         """All rows of one producer must be of one attempt: a rerun may have other output."""
         if self._report.seen.setdefault(row.producer, row.attempt) != row.attempt:
-            raise LedgerError(describe(f"two attempts of task {row.producer} reached partition {self._report.partition}"))
+            raise LedgerError(
+                describe(f"two attempts of task {row.producer} reached partition {self._report.partition}")
+            )
 
     def _receive(self, row: Envelope) -> None:
         link = self._links[row.edge]
@@ -181,7 +183,7 @@ class Inbox:
                 raise LedgerError(describe(what, f"{self._report.received.get(edge, 0)} arrived"))
 
     def _hold(self, place: Any, merger: RunMerger) -> None:
-        """Keep what deterministic order does not let through yet as state: `(key, port, stamp) -> (value, timestamp)`."""
+        """Keep what deterministic order does not let through yet: `(key, port, stamp) -> (value, timestamp)`."""
         if not self._plan.deterministic:
             return
         table = self._held_table(place)

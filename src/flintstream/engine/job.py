@@ -15,7 +15,9 @@ from flintstream.model.job import CompletableFuture, JobClient, JobExecutionResu
 class RunningJob(JobClient):
     """Runs `body` (until it returns whether the input was read to its end), here or in a thread of its own."""
 
-    def __init__(self, body: Callable[[], bool], stop: Callable[[], None], newest: Callable[[], Manifest | None]) -> None:
+    def __init__(
+        self, body: Callable[[], bool], stop: Callable[[], None], newest: Callable[[], Manifest | None]
+    ) -> None:
         self._id = JobID.generate()
         self._body = body
         self._stop = stop

@@ -18,7 +18,9 @@ def check_reports(plan: Plan, context: EpochContext, reports: Sequence[TaskRepor
     for report in reports:
         producer = producer_id(report.level, report.partition)
         if producer in attempts:
-            raise LedgerError(describe(f"partition {report.partition} of level {report.level} reported twice", None, _AGAIN))
+            raise LedgerError(
+                describe(f"partition {report.partition} of level {report.level} reported twice", None, _AGAIN)
+            )
         attempts[producer] = report.attempt
     for level in range(1, plan.levels):
         missing = [p for p in range(plan.partitions(level)) if producer_id(level, p) not in attempts]

@@ -95,7 +95,9 @@ class LevelTask:
             if partition >= planned.parallelism:
                 groups = range(0)
             backend = KeyedBackend(plan.max_parallelism, groups)
-            ctx = OperatorContext(planned.uid, planned.node.name, partition, planned.parallelism, backend, 0, parameters)
+            ctx = OperatorContext(
+                planned.uid, planned.node.name, partition, planned.parallelism, backend, 0, parameters
+            )
             place = Place(self, planned, build_operator(planned), ctx)
             if planned.node.output_type is not None:
                 place.conform = conform_to(planned.node.output_type, planned.node.name, planned.node.location)
@@ -200,7 +202,9 @@ class LevelTask:
         rows, self.outbox = self.outbox, []
         yield from rows
 
-    def read_sources(self, epoch: EpochContext, chunks: Iterable[SourceChunk], report: TaskReport) -> Iterator[Envelope]:
+    def read_sources(
+        self, epoch: EpochContext, chunks: Iterable[SourceChunk], report: TaskReport
+    ) -> Iterator[Envelope]:
         """Run level 0: read, assign event time, run the chain, send."""
         for chunk in chunks:
             times = self._start_chunk(epoch, chunk)

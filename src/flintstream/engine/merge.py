@@ -107,7 +107,7 @@ def empty_batch(width: int) -> Batch:
 
 
 def place_in_lane(batch: Batch, track: LaneTrack, chunk: tuple[object, ...]) -> Batch:
-    """Turn a chunk's own stamps into those of its lane: positions count from the lane's start, watermarks never fall."""
+    """Turn a chunk's own stamps into its lane's: positions count from the lane's start, watermarks never fall."""
     base, floor = track.chunks[chunk]
     watermarks, lanes, positions = batch.stamp[:3]
     stamp = [np.maximum(watermarks, floor), lanes, positions + base, *batch.stamp[3:]]

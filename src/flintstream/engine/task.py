@@ -128,7 +128,14 @@ def read_range(plan: Plan, epoch: EpochContext, slot: int) -> SourceChunk:
     piece = epoch.ranges[slot]
     node = plan.operator(piece.source).node
     assert isinstance(node, SourceNode) and isinstance(node.source, SplitSource)
-    return SourceChunk(piece.source, piece.split, (piece.start,), _read(node.source, piece.split, piece.start, piece.end), piece.last, True)
+    return SourceChunk(
+        piece.source,
+        piece.split,
+        (piece.start,),
+        _read(node.source, piece.split, piece.start, piece.end),
+        piece.last,
+        True,
+    )
 
 
 def _read(source: SplitSource, split: int, start: int, end: int) -> Iterator[Values]:

@@ -70,7 +70,9 @@ def check_sources(plan: Plan) -> None:
             continue
         if node.native:
             what = "column expressions run in Spark itself and not in the in-process runtime"
-            raise UnsupportedError(describe(what, node.location, "use runtime='spark', or a Python function"), uid=op.uid)
+            raise UnsupportedError(
+                describe(what, node.location, "use runtime='spark', or a Python function"), uid=op.uid
+            )
         if not isinstance(node.source, SplitSource):
             what = f"source {node.name!r} can only be read by Spark"
             raise UnsupportedError(describe(what, node.location, "use runtime='spark'"), uid=op.uid)
@@ -102,9 +104,7 @@ class LocalRunner:
         produced: list[Envelope] = []
         for partition, mine in enumerate(by_partition):
             mine.sort(key=lambda row: row.order)
-            produced += run_level_task(
-                self._plan, context, level, partition, self._attempt(), mine, self._storage
-            )
+            produced += run_level_task(self._plan, context, level, partition, self._attempt(), mine, self._storage)
         return produced
 
     def _attempt(self) -> int:

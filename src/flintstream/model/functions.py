@@ -17,10 +17,10 @@ class Function(ABC):  # noqa: B024  # its subclasses have the abstract methods
     """What every user function has: a beginning and an end; most functions need neither."""
 
     # Any: RuntimeContext knows state descriptors, and those know ReduceFunction, which is a Function.
-    def open(self, runtime_context: Any) -> None:  # noqa: B027  # overriding is optional
+    def open(self, runtime_context: Any) -> None:  # overriding is optional
         """Called once before the first record, with a `RuntimeContext`; get state and connections here."""
 
-    def close(self) -> None:  # noqa: B027  # overriding is optional
+    def close(self) -> None:  # overriding is optional
         """Called once after the last record, also after a failure; release what `open` took."""
 
 

@@ -6,6 +6,7 @@ instead (`Duration`, `Time`, `timedelta`, `"1h30m"`, `datetime`) is converted he
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 from dataclasses import dataclass
@@ -209,10 +210,9 @@ def to_timestamp_ms(value: TimestampLike) -> int:
         TypeMismatchError: the value is neither an `int`, nor a `datetime` or its ISO text, nor an `Instant`.
     """
     if isinstance(value, str):
-        try:
+        # Text that is no timestamp is refused below, like everything else that is none.
+        with contextlib.suppress(ValueError):
             value = dt.datetime.fromisoformat(value)
-        except ValueError:
-            pass  # refused below, like everything else that is no timestamp
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, dt.datetime):
@@ -221,5 +221,8 @@ def to_timestamp_ms(value: TimestampLike) -> int:
     if isinstance(value, Instant):
         return value.to_epoch_milli()
     raise TypeMismatchError(
-        describe(f"{value!r} is not a timestamp", remedy="give an int in ms since 1970, a datetime or ISO text, or an Instant")
+        describe(
+            f"{value!r} is not a timestamp",
+            remedy="give an int in ms since 1970, a datetime or ISO text, or an Instant",
+        )
     )

@@ -54,7 +54,7 @@ def _build_window(node: WindowNode) -> Operator:
 
 
 def fresh(function: F) -> F:
-    """Return a function object of its own for each subtask, as if it had been shipped there; plain callables are shared."""
+    """Return a function object of its own for each subtask, as if shipped there; plain callables are shared."""
     return function if hasattr(function, "wrapped") else copy.deepcopy(function)
 
 

@@ -10,7 +10,9 @@ def check_graph(graph: StreamGraph) -> None:
     """Raise if the graph has no source or no sink. A branch that no sink reads is left out of the plan, as in Flink."""
     nodes = list(graph.nodes.values())
     if not any(isinstance(node, SourceNode) for node in nodes):
-        raise DefinitionError(describe("the job has no source", None, "start with env.from_collection(...) or another source"))
+        raise DefinitionError(
+            describe("the job has no source", None, "start with env.from_collection(...) or another source")
+        )
     dangling = [node for node in nodes if not graph.downstream()[node.id] and not isinstance(node, SinkNode)]
     if not any(isinstance(node, SinkNode) for node in nodes):
         raise _dangling(dangling, "the job has no sink")
@@ -19,4 +21,6 @@ def check_graph(graph: StreamGraph) -> None:
 def _dangling(nodes: list[Node], what: str) -> DanglingStreamError:
     names = ", ".join(f"{node.name!r} ({node.location})" for node in nodes)
     remedy = "end it with print(), sink_to(...) or execute_and_collect(), or remove it"
-    return DanglingStreamError(describe(f"{what}: {names}", None, remedy), location=nodes[0].location if nodes else None)
+    return DanglingStreamError(
+        describe(f"{what}: {names}", None, remedy), location=nodes[0].location if nodes else None
+    )

@@ -25,8 +25,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperator:
-    """A node in its place. `lanes` are the assigners whose watermarks it sees; `path` says how it runs;
-    `width` is how many columns the stamps of its input have at most."""
+    """A node in its place.
+
+    `lanes` are the assigners whose watermarks it sees; `path` says how it runs; `width` is how many columns the stamps of
+    its input have at most.
+    """
 
     node: Node
     uid: str

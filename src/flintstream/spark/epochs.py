@@ -37,8 +37,8 @@ BYTES_PER_BATCH = 128 << 20
 def epoch_settings(plan: Plan) -> dict[str, str]:
     """Return the settings under which an epoch is planned.
 
-    Spark packs rows into Arrow batches by number. Envelopes are large, so few of them make a batch; but where Spark's own
-    rows come in, which are small, the batch is bounded by its bytes instead (for which Spark measures every row).
+    Spark packs rows into Arrow batches by number. Envelopes are large, so few of them make a batch; but where Spark's
+    own rows come in, which are small, the batch is bounded by its bytes instead (for which Spark measures every row).
     """
     settings = runtime_settings(max(op.parallelism for op in plan.operators))
     if not reads_frames(plan):

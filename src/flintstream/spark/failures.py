@@ -14,7 +14,11 @@ from flintstream.planner.plan import Plan
 
 _CAUSES = (
     (r"No space left on device", "the disk is full", "free some space and start the job again; nothing is lost"),
-    (r"Python worker exited unexpectedly|crashed", "a Python worker died", "start the job again; look for a lack of memory"),
+    (
+        r"Python worker exited unexpectedly|crashed",
+        "a Python worker died",
+        "start the job again; look for a lack of memory",
+    ),
     (r"PATH_NOT_FOUND[^\n]*?: ?([^\s.]+)", "a path does not exist", "name an existing path"),
     (r"OutOfMemoryError", "the JVM ran out of memory", "give spark.driver.memory more, or read less per epoch"),
 )

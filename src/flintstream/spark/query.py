@@ -1,6 +1,6 @@
 """The epoch loop of a job that reads streams of Spark's: one Structured Streaming query that hands over micro-batches.
 
-Spark's checkpoint holds source offsets and nothing else. Every batch becomes one epoch; a batch that comes again after a
+Spark's checkpoint holds source offsets and nothing else. Every batch becomes one epoch; one that comes again after a
 crash is recognised by what the manifest says of it, and only its sinks' commit is finished. If Spark's checkpoint and
 the manifest contradict each other the job refuses to go on.
 """
@@ -188,4 +188,3 @@ class QueryLoop:
         self._ending = frozenset()
         spark = {} if self._coordinator.manifest is None else dict(self._coordinator.manifest.spark)
         self._epochs.close_with(spark)
-

@@ -147,7 +147,7 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame | None:
     return result
 
 
-class located:  # noqa: N801 - reads as a statement
+class located:
     """Adds the source's place in the user's program to what Spark says of it."""
 
     def __init__(self, node: SourceNode) -> None:
@@ -231,7 +231,9 @@ def sample_schema(source: SplitSource, parallelism: int, location: str) -> pa.Sc
         fields = [pa.field("value", array.type)]
     else:
         fields = [array.type.field(index) for index in range(array.type.num_fields)]
-    return pa.schema([*[pa.field(f.name, f.type) for f in fields], pa.field(SPLIT, pa.int64()), pa.field(CHUNK, pa.string())])
+    return pa.schema(
+        [*[pa.field(f.name, f.type) for f in fields], pa.field(SPLIT, pa.int64()), pa.field(CHUNK, pa.string())]
+    )
 
 
 def _column_of(source: SplitSource, split: Split) -> tuple[pa.Array, Any]:
@@ -319,4 +321,3 @@ class ChunkReader:
             if source >= 0:
                 array = batch.column(f"payload_{source}").slice(start, stop - start)
             yield key, array
-

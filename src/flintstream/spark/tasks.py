@@ -73,16 +73,14 @@ class LevelFunction:
             yield from to_arrow(row._replace(partition=row.partition % following) for row in rows)
         except UpstreamFailedError as failed:
             yield from to_arrow(failed.row._replace(partition=target) for target in range(following))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the driver must get it in one piece
+        except Exception as error:
             told = error if isinstance(error, FlintstreamError) else unexpected(error)
             sender = Sender(producer_id(self.level, partition), attempt)
             yield from to_arrow(sender.failure(target, told) for target in range(following))
         for _ in batches:
             pass  # Spark wants its rows read to the end
 
-    def rows(
-        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[Envelope]:
+    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         """Run the task."""
         raise NotImplementedError
 
@@ -101,9 +99,7 @@ def unexpected(error: Exception) -> JobError:
 class RangeFunction(LevelFunction):
     """Level 0 of a job whose sources are read by ranges: a row is the number of a range."""
 
-    def rows(
-        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[Envelope]:
+    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         slots = [slot for batch in batches for slot in batch.column(0).to_pylist()]
         chunks = (read_range(plan, self.epoch, slot) for slot in slots)
         yield from run_source_task(plan, self.epoch, partition, attempt, chunks, slots)
@@ -115,9 +111,7 @@ class FrameFunction(LevelFunction):
 
     chunks: Callable[[Iterable[pa.RecordBatch], list[int]], Iterator[SourceChunk]]
 
-    def rows(
-        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[Envelope]:
+    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         slots: list[int] = []
         yield from run_source_task(plan, self.epoch, partition, attempt, self.chunks(batches, slots), slots)
 
@@ -128,9 +122,7 @@ class ExchangeFunction(LevelFunction):
 
     storage: Storage
 
-    def rows(
-        self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[Envelope]:
+    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         received = self._checked(from_arrow(batches))
         yield from run_level_task(plan, self.epoch, self.level, partition, attempt, received, self.storage)
 

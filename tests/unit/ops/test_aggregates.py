@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -56,7 +57,7 @@ def batches(draw: st.DrawFn, values: Any = None) -> tuple[list[Any], list[list[A
     numbers = draw(st.lists(shape, min_size=1, max_size=10))
     cuts = sorted(draw(st.sets(st.integers(1, len(numbers) - 1), max_size=3))) if len(numbers) > 1 else []
     bounds = [0, *cuts, len(numbers)]
-    return numbers, [numbers[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return numbers, [numbers[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
 @law

@@ -131,7 +131,11 @@ def test_a_batch_is_cut_and_picked_in_all_its_columns() -> None:
         assert part.keys is not None
         assert part.watermarks is not None
         assert (part.values.rows(), part.keys.rows()) == (["b", "c"], ["x", "y"])
-        assert (part.timestamps.tolist(), part.stamp[0].tolist(), part.watermarks.tolist()) == ([1, 2], [11, 12], [21, 22])
+        assert (part.timestamps.tolist(), part.stamp[0].tolist(), part.watermarks.tolist()) == (
+            [1, 2],
+            [11, 12],
+            [21, 22],
+        )
         assert len(part) == 2
     other = batch.with_values(Values([1, 2, 3, 4]))
     assert other.values.rows() == [1, 2, 3, 4]

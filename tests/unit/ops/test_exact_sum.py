@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from fractions import Fraction
@@ -53,7 +54,7 @@ def parted(draw: st.DrawFn) -> tuple[list[float], list[list[float]]]:
     shuffled = draw(st.permutations(numbers))
     cuts = sorted(draw(st.lists(st.integers(0, len(numbers)), max_size=3)))
     bounds = [0, *cuts, len(numbers)]
-    return numbers, [shuffled[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return numbers, [shuffled[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
 @law

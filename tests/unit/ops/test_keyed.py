@@ -1,4 +1,4 @@
-"""Keyed process functions and their timers, against a loop over records and watermarks that does one thing at a time."""
+"""Keyed process functions and their timers, against a loop over records and watermarks that takes one at a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,14 @@ class Obedient(KeyedProcessFunction):
             elif verb == "side":
                 yield SIDE, ("side", ctx.get_current_key(), number)
             else:
-                yield verb, ctx.get_current_key(), number, self.seen.value(), ctx.timestamp(), service.current_watermark()
+                yield (
+                    verb,
+                    ctx.get_current_key(),
+                    number,
+                    self.seen.value(),
+                    ctx.timestamp(),
+                    service.current_watermark(),
+                )
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
         service = ctx.timer_service()
@@ -107,8 +114,7 @@ class Bounded(Obedient):
     """Sets no timer beyond 60, so that a script comes to an end."""
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
-        for value in super().on_timer(timestamp, _Until(ctx, 60)):
-            yield value
+        yield from super().on_timer(timestamp, _Until(ctx, 60))
 
 
 class _Until:
@@ -156,7 +162,9 @@ def test_neither_cuts_nor_restarts_change_values_timestamps_or_stamps(
     whole = play(process, script)
     limit = len(script)
     parts = play(process, script, [min(cut, limit) for cut in cuts], [min(cut, limit - 1) for cut in restarts])
-    assert sorted(parts.emitted, key=lambda e: (e.tag, e.stamp)) == sorted(whole.emitted, key=lambda e: (e.tag, e.stamp))
+    assert sorted(parts.emitted, key=lambda e: (e.tag, e.stamp)) == sorted(
+        whole.emitted, key=lambda e: (e.tag, e.stamp)
+    )
     assert main(parts.emitted) == main(whole.emitted)
 
 

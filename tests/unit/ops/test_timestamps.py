@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,17 @@ TIMES = st.lists(st.integers(-20, 20) | st.just(NO_TIMESTAMP), min_size=1, max_s
 
 
 @law
-@given(TIMES, st.sets(st.integers(1, 11), max_size=3), st.sampled_from(STRATEGIES), st.just(MIN_TIMESTAMP) | st.integers(-9, 9))
+@given(
+    TIMES,
+    st.sets(st.integers(1, 11), max_size=3),
+    st.sampled_from(STRATEGIES),
+    st.just(MIN_TIMESTAMP) | st.integers(-9, 9),
+)
 def test_watermarks_are_those_of_one_record_at_a_time(
     times: list[int], cuts: set[int], strategy: WatermarkStrategy, carry: int
 ) -> None:
     bounds = [0, *sorted(cut for cut in cuts if cut < len(times)), len(times)]
-    batches = [Values(times[start:stop]) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    batches = [Values(times[start:stop]) for start, stop in itertools.pairwise(bounds)]
     chunk = ChunkTime(LANE, (7,), carry)
     found = assign(strategy.with_timestamp_assigner(lambda value, _: value), chunk, batches)
     before, highest = [carry], MIN_TIMESTAMP
@@ -65,7 +71,7 @@ def test_watermarks_are_those_of_one_record_at_a_time(
     assert {lane for batch in found for lane in batch.stamp[1].tolist()} == {LANE}
     assert [p for batch in found for p in batch.stamp[2].tolist()] == list(range(len(times)))
     steps = chunk.steps()
-    rises = [(index, after) for index, (b, after) in enumerate(zip(before, before[1:], strict=False)) if after > b]
+    rises = [(index, after) for index, (b, after) in enumerate(itertools.pairwise(before)) if after > b]
     assert list(zip(steps.positions.tolist(), steps.watermarks.tolist(), strict=True)) == rises
     assert (steps.lane, steps.order, steps.count) == (LANE, (7,), len(times))
 
@@ -142,7 +148,10 @@ def test_a_null_among_times_is_refused_and_not_taken_for_a_number() -> None:
 
 
 def test_an_assigner_sees_the_timestamp_that_was_there() -> None:
-    operator, out = TimestampsOperator(BOUNDED.with_timestamp_assigner(lambda value, previous: previous + value)), Caught()
+    operator, out = (
+        TimestampsOperator(BOUNDED.with_timestamp_assigner(lambda value, previous: previous + value)),
+        Caught(),
+    )
     operator.chunk = ChunkTime(LANE, (), MIN_TIMESTAMP)
     numbers = np.arange(2)
     operator.process(Batch(Values([1, 2]), numbers + 100, [numbers] * 3), 0, out)

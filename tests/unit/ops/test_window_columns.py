@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
@@ -136,12 +137,16 @@ def test_windows_are_those_of_a_dict_however_the_input_is_cut(
 
 @law
 @given(scripts(), CUTS, CUTS)
-def test_cuts_and_restarts_change_no_type_and_no_stamp(script: list[Step], cuts: list[int], restarts: list[int]) -> None:
+def test_cuts_and_restarts_change_no_type_and_no_stamp(
+    script: list[Step], cuts: list[int], restarts: list[int]
+) -> None:
     whole, parts = played(script, [], []), played(script, cuts, restarts)
 
     def seen(harness: WindowHarness) -> Any:
         # Of equal keys that differ in type, one stands for all, and which one is left open.
-        return [(e.tag, e.value if e.tag else exactly(list(e.value)[1:]), e.timestamp, e.stamp) for e in harness.emitted]
+        return [
+            (e.tag, e.value if e.tag else exactly(list(e.value)[1:]), e.timestamp, e.stamp) for e in harness.emitted
+        ]
 
     assert sorted(seen(parts), key=repr) == sorted(seen(whole), key=repr)
 
@@ -162,7 +167,7 @@ def test_partial_results_from_before_the_shuffle_are_as_good_as_records(script: 
     folder = WindowFolder(TumblingEventTimeWindows(SIZE, OFFSET), ALL)
     harness = WindowHarness(windows())
     bounds = sorted({0, *(min(cut, len(records)) for cut in cuts), len(records)})
-    for begin, stop in zip(bounds, bounds[1:], strict=False):
+    for begin, stop in itertools.pairwise(bounds):
         part = records[begin:stop]
         keys, values = Values([record.key for record in part]), Values([record.value for record in part])
         starts = folder.starts(np.array([record.timestamp for record in part]))

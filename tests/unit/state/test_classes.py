@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
@@ -34,18 +31,6 @@ def test_a_class_made_in_a_function_is_one_class_per_process() -> None:
     reference = reference_to(Local)
     assert reference.startswith("!")
     assert class_of(reference) is Local
-
-
-def test_a_class_made_in_a_function_is_rebuilt_in_another_process() -> None:
-    @dataclass
-    class Local:
-        a: int
-
-    program = "import json, sys; from flintstream.state.classes import class_of; print(class_of(json.load(sys.stdin))(7))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=json.dumps(reference_to(Local)), capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip().endswith("Local(a=7)")
 
 
 def test_a_class_whose_name_is_taken_by_another_travels_by_value() -> None:

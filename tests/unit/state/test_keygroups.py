@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -16,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flintstream.model.row import Row
+from flintstream.state.classes import reference_to
 from flintstream.state.codec import encode, encode_pickled
 from flintstream.state.keygroups import group_range, hash_column, hash_key, key_groups, partition_of
 from tests.unit.values import INDIA, Colour, Frozen, Level, Noted, Point, key_columns, law
@@ -114,16 +117,27 @@ def test_hashes_never_change(key: Any, number: int) -> None:
     assert hash_key(key) == number
 
 
-def test_hashes_are_the_same_in_another_process() -> None:
-    keys = "[frozenset({'a', 'b', 'c'}), ('x', 2.5), Point('a', 1), Colour.RED]"
-    program = f"""
+def test_classes_and_hashes_are_the_same_in_another_process() -> None:
+    @dataclass(frozen=True)
+    class Local:
+        a: int
+
+    program = """
+import json, sys
+from flintstream.state.classes import class_of
 from flintstream.state.keygroups import hash_key
-from tests.unit.values import Colour, Point
-print([hash_key(key) for key in {keys}])
+keys = [frozenset({"a", "b", "c"}), ("x", 2.5), class_of(json.load(sys.stdin))(7)]
+print([hash_key(key) for key in keys], keys[2])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    here = [hash_key(key) for key in (frozenset({"a", "b", "c"}), ("x", 2.5), Point("a", 1), Colour.RED)]
-    assert done.stdout.strip() == repr(here)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps(reference_to(Local)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    here = [hash_key(key) for key in (frozenset({"a", "b", "c"}), ("x", 2.5), Local(7))]
+    assert done.stdout == f"{here} Local(a=7)\n"
 
 
 def test_numbers_and_texts_are_spread_evenly_over_groups() -> None:

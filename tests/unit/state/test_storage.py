@@ -112,27 +112,23 @@ print("ready", flush=True)
 sys.stdin.readline()
 print(sum(storage.create(f"manifests/{number}", sys.argv[2].encode()) for number in range(200)))
 """
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("first", "second")
-    ]
-    for racer in racers:
-        assert racer.stdout is not None
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        assert racer.stdin is not None
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    made = [int(racer.communicate()[0]) for racer in racers]
-    assert sum(made) == 200
-    storage = LocalStorage(str(tmp_path))
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path), "theirs"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert other.stdout.readline() == "ready\n"
+    other.stdin.write("go\n")
+    other.stdin.flush()
+    storage = LocalStorage(str(tmp_path), durable=False)
+    mine = sum(storage.create(f"manifests/{number}", b"mine") for number in range(200))
+    theirs = int(other.communicate()[0])
+    assert mine + theirs == 200
     held = [storage.read(f"manifests/{name}") for name in storage.list("manifests")]
-    assert [held.count(b"first"), held.count(b"second")] == made
+    assert (held.count(b"mine"), held.count(b"theirs")) == (mine, theirs)
 
 
 def test_a_failed_creation_leaves_nothing_behind(tmp_path: Path) -> None:
