@@ -82,7 +82,7 @@ class JobProcess:
         *,
         runtime: str = "spark",
         environment: dict[str, str] | None = None,
-        program: Path = PROGRAM,
+        files: Path | None = None,
         **settings: Any,
     ) -> None:
         self.folders = folders
@@ -90,8 +90,9 @@ class JobProcess:
         java = f"-Djava.io.tmpdir={folders.scratch} -XX:-UsePerfData"
         on_spark = {"spark.local.dir": str(folders.scratch), "spark.driver.extraJavaOptions": java}
         given = on_spark if runtime == "spark" else {}
-        command = [sys.executable, str(program), "--checkpoints", str(folders.checkpoints), "--runtime", runtime]
+        command = [sys.executable, str(PROGRAM), "--checkpoints", str(folders.checkpoints), "--runtime", runtime]
         command += ["--output", str(folders.output), "--events", str(events)]
+        command += [] if files is None else ["--files", str(files)]
         for key, value in {**given, **settings}.items():
             command += ["--set", f"{key}={value}"]
         own = {"TMPDIR": str(folders.scratch), "FLINTSTREAM_LOCAL_DIR": str(folders.scratch)}
@@ -259,11 +260,24 @@ def moments(seed: int, number: int, longest: float) -> Iterator[tuple[int, float
             yield 1, rng.uniform(0.0, longest)
 
 
+def all_events(events: int) -> pa.StructArray:
+    """The job's input, in the order of time."""
+    return DataGeneratorSource(job.FIELDS, count=events, seed=job.SEED, splits=1).read(0, 0, events)
+
+
+def write_events(folder: Path, events: int, files: int) -> None:
+    """Put the job's input into files, named and dated in the order in which they shall be read."""
+    folder.mkdir()
+    columns, share = all_events(events), events // files
+    for number in range(files):
+        path = folder / f"{number:03d}.parquet"
+        pq.write_table(pa.Table.from_struct_array(columns.slice(number * share, share)), path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
 def check_output(folders: Folders, events: int) -> None:
     """Check every number in the files against the generator itself."""
-    events_by_split = DataGeneratorSource(job.FIELDS, count=events, seed=job.SEED, splits=job.SPLITS)
-    splits = events_by_split.splits(job.SPLITS)
-    columns = pa.concat_arrays([events_by_split.read(split.number, split.start, split.end or 0) for split in splits])
+    columns = all_events(events)
     _check_running(folders, columns)
     _check_windows(folders, columns)
     leftovers = [p for p in (folders.output).rglob("*") if p.is_file() and _is_hidden(p.relative_to(folders.output))]

@@ -14,6 +14,7 @@ from typing import Any
 from flintstream import (
     Configuration,
     FileSink,
+    FileSource,
     KeyedProcessFunction,
     RuntimeContext,
     StreamExecutionEnvironment,
@@ -65,8 +66,12 @@ class RunningCount(KeyedProcessFunction):
         yield (ctx.get_current_key(), -seen[0], seen[1])
 
 
-def declare(env: StreamExecutionEnvironment, events: int, output: str) -> None:
-    stream = env.generate(FIELDS, count=events, seed=SEED, splits=SPLITS, watermark=bounded("1s", on="ts"))
+def declare(env: StreamExecutionEnvironment, events: int, output: str, files: str | None = None) -> None:
+    timed = bounded("1s", on="ts")
+    if files is None:
+        stream = env.generate(FIELDS, count=events, seed=SEED, splits=SPLITS, watermark=timed)
+    else:
+        stream = env.from_source(FileSource.parquet(files, files_per_epoch=1), timed)
     counts = stream.key_by("key").process(RunningCount()).uid("running")
     counts.sink_to(FileSink.parquet(f"{output}/running")).uid("running-files")
     windows = stream.key_by("group").window(tumbling(f"{WINDOW_MS}ms")).agg(n=count(), total=sum_of("value"))
@@ -78,6 +83,7 @@ def main() -> None:
     parser.add_argument("--checkpoints", required=True)
     parser.add_argument("--output", required=True)
     parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--files", help="read the events from here instead of making them")
     parser.add_argument("--runtime", default="spark")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     args = parser.parse_args()
@@ -86,7 +92,7 @@ def main() -> None:
         configuration.set_string(*setting.split("=", 1))
     env = StreamExecutionEnvironment.get_execution_environment(configuration, runtime=args.runtime)
     env.set_parallelism(PARALLELISM).set_checkpoint_dir(args.checkpoints)
-    declare(env, args.events, args.output)
+    declare(env, args.events, args.output, args.files)
     env.execute("crash test")
 
 

@@ -16,6 +16,7 @@ from tests.crash.harness import (
     check_output,
     describe_phase,
     moments,
+    write_events,
 )
 
 
@@ -81,3 +82,17 @@ def test_driver_on_spark_survives_ten_kills_over_a_million_events(
 ) -> None:
     kill_repeatedly(folders, start, 1_000_000, kills=10, seed=3, **{RECORDS: 25_000, RETAINED: 1_000})
     assert check_manifests(folders)[0].epoch == 1
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+@pytest.mark.row(67, 71)
+def test_driver_that_reads_a_stream_of_sparks_survives_four_kills(
+    folders: Folders, start: Callable[..., JobProcess]
+) -> None:
+    """Here Spark has a log of its own: a batch that it hands over again must be recognised."""
+    files = folders.root / "input"
+    write_events(files, 100_000, files=20)
+    kill_repeatedly(folders, start, 100_000, kills=4, seed=7, files=files, **{RETAINED: 1_000})
+    # A file each, and the end of event time.
+    assert [m.epoch for m in check_manifests(folders)] == list(range(1, 22))

@@ -21,6 +21,8 @@ from flintstream.errors import CommitError, CorruptStateError, LedgerError, desc
 RunEpoch = Callable[[EpochContext], Sequence[TaskReport]]
 LEDGER_TRIES = 4
 IDLE_SECONDS = 0.01
+TARGET_MS = 2000
+"""How long epochs shall take where nobody asked for an interval: their fixed cost is then a small part."""
 
 
 class Listener(Protocol):
@@ -39,7 +41,7 @@ class EpochLoop:
         self._listener = listener
         self._stop = threading.Event()
         self._failures = 0
-        target = options.interval_ms if options.interval_ms else 1000
+        target = options.interval_ms or TARGET_MS
         self._pacer = Pacer(coordinator.plan, coordinator.splits(), options.max_records, target)
 
     def use(self, run: RunEpoch) -> None:

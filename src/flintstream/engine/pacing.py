@@ -14,8 +14,8 @@ from flintstream.model.connect import Split, SplitSource
 from flintstream.planner.plan import Plan
 
 FIRST_RECORDS = 20_000
-MOST_RECORDS = 4_000_000
-FLOORS_PER_EPOCH = 4
+MOST_RECORDS = 32_000_000
+FLOORS_PER_EPOCH = 8
 _ENDLESS = 1 << 62
 
 
@@ -83,7 +83,9 @@ class Pacer:
         # smaller epochs would only make it worse.
         self._floor = min(self._floor, seconds)
         goal = max(self._target, FLOORS_PER_EPOCH * self._floor)
-        if seconds < goal / 2:
+        if seconds < goal / 4:
             self._share = min(self._share * 4, MOST_RECORDS)
+        elif seconds < goal * 3 / 4:
+            self._share = min(self._share * 2, MOST_RECORDS)
         elif seconds > goal * 2:
             self._share = max(self._share // 2, FIRST_RECORDS)

@@ -27,8 +27,8 @@ class Link:
 class PlannedOperator:
     """A node in its place.
 
-    `lanes` are the assigners whose watermarks it sees; `path` says how it runs; `width` is how many columns the stamps of
-    its input have at most.
+    `lanes` are the assigners whose watermarks it sees; `path` says how it runs; `width` is how many columns the stamps
+    of its input have at most.
     """
 
     node: Node

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -48,6 +50,11 @@ def epoch_settings(plan: Plan) -> dict[str, str]:
     return settings
 
 
+def search_path() -> tuple[str, ...]:
+    """Return the driver's own search path for modules, with absolute names."""
+    return tuple(str(Path(folder).resolve()) for folder in sys.path)
+
+
 class BorrowedSessions:
     """Sessions under whose settings epochs are planned: the stream's own, or the user's, which is left as it was."""
 
@@ -88,7 +95,7 @@ class SparkRunner:
         self._sessions = BorrowedSessions(epoch_settings(plan))
         packed = pack_plan(plan)
         digest = hashlib.sha256(packed).hexdigest()
-        self.reference = PlanReference(digest, session.sparkContext.broadcast(packed))
+        self.reference = PlanReference(digest, session.sparkContext.broadcast(packed), search_path())
 
     def run_ranges(self, context: EpochContext) -> Sequence[TaskReport]:
         """Run an epoch whose input is read by ranges, inside the tasks."""

@@ -8,6 +8,7 @@ to the driver as a row.
 from __future__ import annotations
 
 import pickle
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,10 +30,14 @@ _PLANS: dict[str, Plan] = {}
 
 @dataclass(frozen=True)
 class PlanReference:
-    """A plan that is broadcast once and unpickled once per worker process."""
+    """A plan that is broadcast once and unpickled once per worker process.
+
+    `search_path` is the driver's: functions of modules beside the user's program are found in the workers too.
+    """
 
     digest: str
     broadcast: Any
+    search_path: tuple[str, ...] = ()
 
     def get(self) -> Plan:
         """Return the plan."""
@@ -40,6 +45,7 @@ class PlanReference:
         if plan is None:
             while len(_PLANS) >= JOBS_KEPT:
                 del _PLANS[next(iter(_PLANS))]
+            sys.path += [folder for folder in self.search_path if folder not in sys.path]
             plan = _PLANS[self.digest] = pickle.loads(self.broadcast.value)
         return plan
 
