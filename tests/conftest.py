@@ -1,4 +1,4 @@
-"""What all tests share: one JVM for everything that is marked `spark`, and environments by the name of their runtime."""
+"""What all tests share: one JVM for all that is marked `spark`, and environments by the name of their runtime."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def make_env(request: pytest.FixtureRequest) -> MakeEnv:
         settings: dict[str, str] | None = None,
     ) -> StreamExecutionEnvironment:
         session = request.getfixturevalue("spark_session") if runtime == "spark" else None
-        configuration = Configuration.from_dict(
-            {"flintstream.epoch.max-records": str(max_records), **(settings or {})}
-        )
+        configuration = Configuration.from_dict({"flintstream.epoch.max-records": str(max_records), **(settings or {})})
         env = StreamExecutionEnvironment.get_execution_environment(configuration, spark=session, runtime=runtime)
         if checkpoint_dir is not None:
             env.set_checkpoint_dir(str(checkpoint_dir))

@@ -129,7 +129,11 @@ def start(args: argparse.Namespace, directory: Path) -> None:
     for process in range(args.parallelism):
         env = {**os.environ, "RIVAL_PROCESS": json.dumps([process, addresses, str(directory)])}
         processes.append(subprocess.Popen([sys.executable, *sys.argv], env=env))
-    codes = [process.wait() for process in processes]
+    try:
+        codes = [process.wait() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     if any(codes):
         raise SystemExit("a worker failed; see its error above")
 

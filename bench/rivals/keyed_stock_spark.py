@@ -1,6 +1,6 @@
 """Keyed running sum in stock PySpark: transformWithState with a value state, one output per record.
 
-The row API, which is three times as fast as the pandas one; RocksDB because transformWithState accepts no other store.
+The row API, not the slower pandas one; RocksDB because transformWithState accepts no other store.
 Spark checkpoints with every micro-batch, and reads and writes a key's state once per micro-batch however many records
 it has there: so `--batch-rows` decides both the checkpoint interval and the speed.
 """

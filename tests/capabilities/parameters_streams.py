@@ -1,16 +1,13 @@
-"""Parameters of streams, with and without keys, and of operators in general."""
+"""Parameters of streams and of operators in general."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flintstream import (
-    CoFlatMapFunction,
-    CoMapFunction,
     CollectSink,
-    CoProcessFunction,
+    CoMapFunction,
     DiscardingSink,
-    KeyedProcessFunction,
     MapStateDescriptor,
     OutputTag,
     ProcessFunction,
@@ -21,19 +18,14 @@ from flintstream import (
     tumbling,
 )
 from flintstream.errors import DuplicateUidError, InvalidArgumentError, TypeMismatchError, UnsupportedError
-from tests.capabilities.parameters import ABSENT, REFUSALS, Bench, case, epochs_of, named
+from tests.capabilities.parameters import REFUSALS, Bench, case, epochs_of
 from tests.capabilities.support import Epochs, WithSubtask, collect, plan_of
+
+STREAM, KEYED, CO = "DataStream", "KeyedOperations", "ConnectedStreams"
+INT, TEXT = Types.INT(), Types.STRING()
 
 
 class Say(ProcessFunction):
-    def __init__(self, word: str) -> None:
-        self._word = word
-
-    def process_element(self, value, ctx):
-        yield f"{self._word} {value}"
-
-
-class SayKeyed(KeyedProcessFunction):
     def __init__(self, word: str) -> None:
         self._word = word
 
@@ -55,28 +47,6 @@ class CoSay(CoMapFunction):
 
     def map2(self, value):
         return str(value)
-
-
-class CoRepeat(CoFlatMapFunction):
-    def __init__(self, times: int) -> None:
-        self._times = times
-
-    def flat_map1(self, value):
-        return [value] * self._times
-
-    def flat_map2(self, value):
-        return [value]
-
-
-class CoAdd(CoProcessFunction):
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def process_element1(self, value, ctx):
-        yield value + self._number
-
-    def process_element2(self, value, ctx):
-        yield value
 
 
 class Sizes(WindowFunction):
@@ -115,37 +85,8 @@ def frame_windows(bench: Bench, bound: str) -> list[Any]:
     return collect(stream.key_by("id").window(tumbling("10ms")).apply(Sizes()))
 
 
-def co(bench: Bench, keyed: bool = True) -> Any:
-    env = bench.env()
-    pair = env.from_collection([1]).connect(env.from_collection([2]))
-    return pair.key_by(lambda n: n, lambda n: n) if keyed else pair
-
-
-def sees_both(bench: Bench, keys: tuple[Any, Any]) -> list[int]:
-    """Return how many different tasks the records of two streams meet in, by their keys."""
-    env = bench.env(2)
-    left, right = env.from_collection([("a", "x")] * 3), env.from_collection([("b", "a")] * 3)
-    tasks = left.connect(right).key_by(*keys).map(CoSame()).map(WithSubtask())
-    return len({task for _, task in collect(tasks)})
-
-
-class CoSame(CoMapFunction):
-    def map1(self, value):
-        return value
-
-    def map2(self, value):
-        return value
-
-
 def key_of(bench: Bench, keys: tuple[Any, ...]) -> list[Any]:
     return collect(bench.of(("a", 1, 1), ("a", 2, 2), ("b", 1, 4)).key_by(*keys).sum(2))
-
-
-def roll(kind: str) -> Any:
-    def program(bench: Bench, position: Any) -> list[Any]:
-        return collect(getattr(bench.of((1, 5, 5), (1, 3, 9)).key_by(lambda r: 0), kind)(position))
-
-    return program
 
 
 def one_of(bench: Bench, sink: str) -> tuple[int, str]:
@@ -195,79 +136,6 @@ def limited(bench: Bench, limit: int) -> tuple[str, str, int]:
     return len(collect(stream))
 
 
-STREAM, KEYED, CO = "DataStream", "KeyedOperations", "ConnectedStreams"
-INT, TEXT = Types.INT(), Types.STRING()
-
-case(f"{STREAM}.map.func", lambda b, f: collect(b.of(1, 2).map(f)), (str, ["1", "2"]), (doubled, [2, 4]))
-case(f"{STREAM}.map.output_type", lambda b, t: collect(b.of(1).map(doubled, t)), (None, [2]), (Types.DOUBLE(), [2.0]), (TEXT, TypeMismatchError))
-case(f"{STREAM}.flat_map.func", lambda b, f: collect(b.of(1, 2).flat_map(f)), (lambda n: [n] * n, [1, 2, 2]), (lambda n: [], []))
-case(f"{STREAM}.flat_map.output_type", lambda b, t: collect(b.of(1).flat_map(lambda n: [n], t)), (None, [1]), (Types.DOUBLE(), [1.0]))
-case(f"{STREAM}.filter.func", lambda b, f: collect(b.of(1, 2).filter(f)), (lambda n: n > 1, [2]), (lambda n: n < 2, [1]))
-case(f"{STREAM}.process.func", lambda b, w: collect(b.of(1).process(Say(w))), ("a", ["a 1"]), ("b", ["b 1"]))
-case(f"{STREAM}.process.output_type", lambda b, t: collect(b.of(1).process(Say("a"), t)), (TEXT, ["a 1"]), (INT, TypeMismatchError))
-case(f"{STREAM}.key_by.key_selector", lambda b, k: key_of(b, (k,)), (0, [("a", 1, 1), ("a", 1, 3), ("b", 1, 4)]), (lambda r: r[1], [("a", 1, 1), ("a", 2, 2), ("a", 1, 5)]))
-case(f"{STREAM}.key_by.key_type", lambda b, t: key_of(b, (first, t)), (TEXT, [("a", 1, 1), ("a", 1, 3), ("b", 1, 4)]), (INT, TypeMismatchError))
-case(f"{STREAM}.key_by.more", lambda b, more: key_of(b, (0, *more)), ((), [("a", 1, 1), ("a", 1, 3), ("b", 1, 4)]), ((1, 2), [("a", 1, 1), ("a", 2, 2), ("b", 1, 4)]))
-case(f"{STREAM}.window_all.window_assigner", lambda b, size: collect(_timed(b).window_all(tumbling(size)).reduce(_plus)), ("10ms", [6, 12]), ("20ms", [19]))
-case(f"{STREAM}.union.streams", lambda b, n: sorted(collect(_union(b, n).map(doubled))), (0, [0]), (2, [0, 2, 4]))
-case(f"{STREAM}.connect.ds", lambda b, other: sorted(collect(_connected(b, other))), (2, ["2", "a 1"]), (3, ["3", "a 1"]))
-case(f"{STREAM}.project.field_indexes", lambda b, fields: collect(b.of(("a", 1, True)).project(*fields)), ((0,), [("a",)]), ((2, 1), [(True, 1)]))
-case(f"{STREAM}.assign_timestamps_and_watermarks.watermark_strategy", lambda b, bound: collect(_timed(b, bound).key_by(lambda n: 0).window(tumbling("10ms")).reduce(_plus)), (0, [6, 12]), (50, [7, 12]))
-case(f"{STREAM}.broadcast.broadcast_state_descriptor", lambda b, d: collect(b.of(1).broadcast(d).map(doubled)), (None, [2, 2]), (MapStateDescriptor("rules"), UnsupportedError))
-case(f"{STREAM}.broadcast.other_broadcast_state_descriptors", lambda b, d: collect(b.of(1).broadcast(*d).map(doubled)), ((), [2, 2]), ((MapStateDescriptor("x"), MapStateDescriptor("y")), UnsupportedError))
-case(f"{STREAM}.partition_custom.partitioner", lambda b, p: collect(b.of(5).partition_custom(p, lambda n: n).map(WithSubtask())), (lambda key, n: 0, [(5, 0)]), (lambda key, n: key % n, [(5, 1)]))
-case(f"{STREAM}.partition_custom.key_selector", lambda b, k: collect(b.of(5).partition_custom(lambda key, n: key % n, k).map(WithSubtask())), (lambda n: n, [(5, 1)]), (doubled, [(5, 0)]))
-case(f"{STREAM}.select.columns", lambda b, c: as_tuples(columns(b).select(*c)), (("a",), [(0,), (1,), (2,), (3,)]), (("b", "a"), [(0, 0), (10, 1), (20, 2), (30, 3)]), on_spark=True)
-case(f"{STREAM}.select.named", lambda b, c: as_tuples(columns(b).select(c=c)), ("a + 1", [(1,), (2,), (3,), (4,)]), ("b - a", [(0,), (9,), (18,), (27,)]), on_spark=True)
-case(f"{STREAM}.where.condition", lambda b, c: as_tuples(columns(b).where(c)), ("a > 2", [(3, 30)]), ("b = 10", [(1, 10)]), on_spark=True)
-case(f"{STREAM}.with_columns.named", lambda b, c: as_tuples(columns(b).where("a = 3").with_columns(**c)), ({"b": "a"}, [(3, 3)]), ({"c": "a + b"}, [(3, 30, 33)]), on_spark=True)
-case("StreamExecutionEnvironment.from_dataframe.df", frame, ("id", [(0,), (1,)]), ("id + 5 AS id", [(5,), (6,)]), on_spark=True)
-case("StreamExecutionEnvironment.from_dataframe.watermark", frame_windows, ("0ms", [1, 1]), ("1s", [2, 1]), on_spark=True)
-case(f"{STREAM}.get_side_output.output_tag", lambda b, tag: collect(b.of(1, 2).process(Aside()).get_side_output(OutputTag(tag))), ("even", [2]), ("odd", [1]))
-case(f"{STREAM}.sink_to.sink", one_of, ("collect", 1), ("discard", 0))
-case(f"{STREAM}.print.sink_identifier", printed, ("a", "a> 1\n"), (None, "1\n"))
-case(f"{STREAM}.execute_and_collect.job_execution_name", job_name, ("a", "a"), (None, "Flintstream Job"))
-case(f"{STREAM}.execute_and_collect.limit", lambda b, n: list(b.of(1, 2, 3).execute_and_collect(limit=n)), (1, [1]), (None, [1, 2, 3]))
-
-case(f"{KEYED}.map.func", lambda b, f: collect(b.of(1).key_by(lambda n: n).map(f)), (str, ["1"]), (doubled, [2]))
-case(f"{KEYED}.map.output_type", lambda b, t: collect(b.of(1).key_by(lambda n: n).map(doubled, t)), (None, [2]), (Types.DOUBLE(), [2.0]))
-case(f"{KEYED}.flat_map.func", lambda b, f: collect(b.of(2).key_by(lambda n: n).flat_map(f)), (lambda n: [n] * n, [2, 2]), (lambda n: [], []))
-case(f"{KEYED}.flat_map.output_type", lambda b, t: collect(b.of(2).key_by(lambda n: n).flat_map(lambda n: [n], t)), (None, [2]), (Types.DOUBLE(), [2.0]))
-case(f"{KEYED}.filter.func", lambda b, f: collect(b.of(1, 2).key_by(lambda n: 0).filter(f)), (lambda n: n > 1, [2]), (lambda n: n < 2, [1]))
-case(f"{KEYED}.process.func", lambda b, w: collect(b.of(1).key_by(lambda n: n).process(SayKeyed(w))), ("a", ["a 1"]), ("b", ["b 1"]))
-case(f"{KEYED}.process.output_type", lambda b, t: collect(b.of(1).key_by(lambda n: n).process(SayKeyed("a"), t)), (TEXT, ["a 1"]), (INT, TypeMismatchError))
-case(f"{KEYED}.map_with_state.func", lambda b, f: collect(b.of(1, 1).key_by(lambda n: n).map_with_state(f)), (lambda n, s: (s, n), [None, 1]), (lambda n, s: (n, s), [1, 1]))
-case(f"{KEYED}.map_with_state.output_type", lambda b, t: collect(b.of(1).key_by(lambda n: n).map_with_state(lambda n, s: (n, n), t)), (INT, [1]), (TEXT, TypeMismatchError))
-case(f"{KEYED}.reduce.func", lambda b, f: collect(b.of(1, 2).key_by(lambda n: 0).reduce(f)), (lambda x, y: x + y, [1, 3]), (lambda x, y: x - y, [1, -1]))
-case(f"{KEYED}.sum.position_to_sum", roll("sum"), (1, [(1, 5, 5), (1, 8, 5)]), (2, [(1, 5, 5), (1, 5, 14)]))
-case(f"{KEYED}.min.position_to_min", roll("min"), (1, [(1, 5, 5), (1, 3, 5)]), (2, [(1, 5, 5), (1, 5, 5)]))
-case(f"{KEYED}.max.position_to_max", roll("max"), (1, [(1, 5, 5), (1, 5, 5)]), (2, [(1, 5, 5), (1, 5, 9)]))
-case(f"{KEYED}.min_by.position_to_min_by", roll("min_by"), (1, [(1, 5, 5), (1, 3, 9)]), (2, [(1, 5, 5), (1, 5, 5)]))
-case(f"{KEYED}.max_by.position_to_max_by", roll("max_by"), (1, [(1, 5, 5), (1, 5, 5)]), (2, [(1, 5, 5), (1, 3, 9)]))
-case(f"{KEYED}.window.window_assigner", lambda b, size: collect(_timed(b).key_by(lambda n: 0).window(tumbling(size)).reduce(_plus)), ("10ms", [6, 12]), ("20ms", [19]))
-case(f"{KEYED}.count_window.size", lambda b, n: collect(b.of(*"abcd").key_by(lambda c: 0).count_window(n).apply(Sizes())), (2, [2, 2]), (4, [4]))
-case(f"{KEYED}.count_window.slide", lambda b, s: collect(b.of(*"abcdef").key_by(lambda c: 0).count_window(4, s).apply(Sizes())), (0, [4]), (2, [4, 4]))
-
-case(f"{CO}.key_by.key_selector1", lambda b, k: sees_both(b, (k, lambda r: "a")), (lambda r: "a", 1), (lambda r: "b", 2))
-case(f"{CO}.key_by.key_selector2", lambda b, k: sees_both(b, (lambda r: "a", k)), (lambda r: "a", 1), (lambda r: "b", 2))
-case(f"{CO}.key_by.key_type", lambda b, t: len(collect(_typed_co(b, t))), (None, 2), (TEXT, TypeMismatchError))
-case(f"{CO}.map.func", lambda b, w: sorted(collect(co(b).map(CoSay(w)))), ("a", ["2", "a 1"]), ("b", ["2", "b 1"]))
-case(f"{CO}.map.output_type", lambda b, t: sorted(collect(co(b).map(CoSame(), t))), (INT, [1, 2]), (TEXT, TypeMismatchError))
-case(f"{CO}.flat_map.func", lambda b, n: sorted(collect(co(b).flat_map(CoRepeat(n)))), (1, [1, 2]), (3, [1, 1, 1, 2]))
-case(f"{CO}.flat_map.output_type", lambda b, t: sorted(collect(co(b).flat_map(CoRepeat(1), t))), (INT, [1, 2]), (TEXT, TypeMismatchError))
-case(f"{CO}.process.func", lambda b, n: sorted(collect(co(b, keyed=False).process(CoAdd(n)))), (0, [1, 2]), (5, [2, 6]))
-case(f"{CO}.process.output_type", lambda b, t: sorted(collect(co(b, keyed=False).process(CoAdd(0), t))), (INT, [1, 2]), (TEXT, TypeMismatchError))
-
-case("Declared.name.name", lambda b, name: in_plan(b, name=name), ("Text", ("Text", "Text", 1)), ("Other", ("Other", "Other", 1)))
-case("Declared.uid.uid", counted_under, ("one", ["one"]), ("two", ["two"]))
-case("Declared.uid.uid", two_uids, ("two", ["1"]), ("one", DuplicateUidError))
-case("Declared.set_description.description", lambda b, text: in_plan(b, set_description=text), ("x", ("Map", "x", 1)), ("y", ("Map", "y", 1)))
-case("Declared.set_parallelism.parallelism", lambda b, n: in_plan(b, set_parallelism=n), (1, ("Map", "Map", 1)), (3, ("Map", "Map", 3)))
-case("Declared.set_max_parallelism.max_parallelism", limited, (3, 1), (2, InvalidArgumentError))
-REFUSALS["Declared.set_uid_hash"] = lambda b: b.of(1).map(str).set_uid_hash("ab")
-REFUSALS[f"{STREAM}.add_sink"] = lambda b: b.of(1).add_sink(print)
-
-
 def _plus(x: int, y: int) -> int:
     return x + y
 
@@ -292,7 +160,173 @@ def _connected(bench: Bench, other: int) -> Any:
     return env.from_collection([1]).connect(env.from_collection([other])).map(CoSay("a"))
 
 
-def _typed_co(bench: Bench, key_type: Any) -> Any:
-    env = bench.env()
-    pair = env.from_collection([1]).connect(env.from_collection([2]))
-    return pair.key_by(lambda n: n, lambda n: n, **named("key_type", key_type if key_type else ABSENT)).map(CoSame())
+case(f"{STREAM}.map.func", lambda b, f: collect(b.of(1, 2).map(f)), (str, ["1", "2"]), (doubled, [2, 4]))
+case(
+    f"{STREAM}.map.output_type",
+    lambda b, t: collect(b.of(1).map(doubled, t)),
+    (None, [2]),
+    (Types.DOUBLE(), [2.0]),
+    (TEXT, TypeMismatchError),
+)
+case(
+    f"{STREAM}.flat_map.func",
+    lambda b, f: collect(b.of(1, 2).flat_map(f)),
+    (lambda n: [n] * n, [1, 2, 2]),
+    (lambda n: [], []),
+)
+case(
+    f"{STREAM}.flat_map.output_type",
+    lambda b, t: collect(b.of(1).flat_map(lambda n: [n], t)),
+    (None, [1]),
+    (Types.DOUBLE(), [1.0]),
+)
+case(
+    f"{STREAM}.filter.func", lambda b, f: collect(b.of(1, 2).filter(f)), (lambda n: n > 1, [2]), (lambda n: n < 2, [1])
+)
+case(f"{STREAM}.process.func", lambda b, w: collect(b.of(1).process(Say(w))), ("a", ["a 1"]), ("b", ["b 1"]))
+case(
+    f"{STREAM}.process.output_type",
+    lambda b, t: collect(b.of(1).process(Say("a"), t)),
+    (TEXT, ["a 1"]),
+    (INT, TypeMismatchError),
+)
+case(
+    f"{STREAM}.key_by.key_selector",
+    lambda b, k: key_of(b, (k,)),
+    (0, [("a", 1, 1), ("a", 1, 3), ("b", 1, 4)]),
+    (lambda r: r[1], [("a", 1, 1), ("a", 2, 2), ("a", 1, 5)]),
+)
+case(
+    f"{STREAM}.key_by.key_type",
+    lambda b, t: key_of(b, (first, t)),
+    (TEXT, [("a", 1, 1), ("a", 1, 3), ("b", 1, 4)]),
+    (INT, TypeMismatchError),
+)
+case(
+    f"{STREAM}.key_by.more",
+    lambda b, more: key_of(b, (0, *more)),
+    ((), [("a", 1, 1), ("a", 1, 3), ("b", 1, 4)]),
+    ((1, 2), [("a", 1, 1), ("a", 2, 2), ("b", 1, 4)]),
+)
+case(
+    f"{STREAM}.window_all.window_assigner",
+    lambda b, size: collect(_timed(b).window_all(tumbling(size)).reduce(_plus)),
+    ("10ms", [6, 12]),
+    ("20ms", [19]),
+)
+case(f"{STREAM}.union.streams", lambda b, n: sorted(collect(_union(b, n).map(doubled))), (0, [0]), (2, [0, 2, 4]))
+case(
+    f"{STREAM}.connect.ds", lambda b, other: sorted(collect(_connected(b, other))), (2, ["2", "a 1"]), (3, ["3", "a 1"])
+)
+case(
+    f"{STREAM}.project.field_indexes",
+    lambda b, fields: collect(b.of(("a", 1, True)).project(*fields)),
+    ((0,), [("a",)]),
+    ((2, 1), [(True, 1)]),
+)
+case(
+    f"{STREAM}.assign_timestamps_and_watermarks.watermark_strategy",
+    lambda b, bound: collect(_timed(b, bound).key_by(lambda n: 0).window(tumbling("10ms")).reduce(_plus)),
+    (0, [6, 12]),
+    (50, [7, 12]),
+)
+case(
+    f"{STREAM}.broadcast.broadcast_state_descriptor",
+    lambda b, d: collect(b.of(1).broadcast(d).map(doubled)),
+    (None, [2, 2]),
+    (MapStateDescriptor("rules"), UnsupportedError),
+)
+case(
+    f"{STREAM}.broadcast.other_broadcast_state_descriptors",
+    lambda b, d: collect(b.of(1).broadcast(*d).map(doubled)),
+    ((), [2, 2]),
+    ((MapStateDescriptor("x"), MapStateDescriptor("y")), UnsupportedError),
+)
+case(
+    f"{STREAM}.partition_custom.partitioner",
+    lambda b, p: collect(b.of(5).partition_custom(p, lambda n: n).map(WithSubtask())),
+    (lambda key, n: 0, [(5, 0)]),
+    (lambda key, n: key % n, [(5, 1)]),
+)
+case(
+    f"{STREAM}.partition_custom.key_selector",
+    lambda b, k: collect(b.of(5).partition_custom(lambda key, n: key % n, k).map(WithSubtask())),
+    (lambda n: n, [(5, 1)]),
+    (doubled, [(5, 0)]),
+)
+case(
+    f"{STREAM}.select.columns",
+    lambda b, c: as_tuples(columns(b).select(*c)),
+    (("a",), [(0,), (1,), (2,), (3,)]),
+    (("b", "a"), [(0, 0), (10, 1), (20, 2), (30, 3)]),
+    on_spark=True,
+)
+case(
+    f"{STREAM}.select.named",
+    lambda b, c: as_tuples(columns(b).select(c=c)),
+    ("a + 1", [(1,), (2,), (3,), (4,)]),
+    ("b - a", [(0,), (9,), (18,), (27,)]),
+    on_spark=True,
+)
+case(
+    f"{STREAM}.where.condition",
+    lambda b, c: as_tuples(columns(b).where(c)),
+    ("a > 2", [(3, 30)]),
+    ("b = 10", [(1, 10)]),
+    on_spark=True,
+)
+case(
+    f"{STREAM}.with_columns.named",
+    lambda b, c: as_tuples(columns(b).where("a = 3").with_columns(**c)),
+    ({"b": "a"}, [(3, 3)]),
+    ({"c": "a + b"}, [(3, 30, 33)]),
+    on_spark=True,
+)
+case(
+    "StreamExecutionEnvironment.from_dataframe.df",
+    frame,
+    ("id", [(0,), (1,)]),
+    ("id + 5 AS id", [(5,), (6,)]),
+    on_spark=True,
+)
+case(
+    "StreamExecutionEnvironment.from_dataframe.watermark", frame_windows, ("0ms", [1, 1]), ("1s", [2, 1]), on_spark=True
+)
+case(
+    f"{STREAM}.get_side_output.output_tag",
+    lambda b, tag: collect(b.of(1, 2).process(Aside()).get_side_output(OutputTag(tag))),
+    ("even", [2]),
+    ("odd", [1]),
+)
+case(f"{STREAM}.sink_to.sink", one_of, ("collect", 1), ("discard", 0))
+case(f"{STREAM}.print.sink_identifier", printed, ("a", "a> 1\n"), (None, "1\n"))
+case(f"{STREAM}.execute_and_collect.job_execution_name", job_name, ("a", "a"), (None, "Flintstream Job"))
+case(
+    f"{STREAM}.execute_and_collect.limit",
+    lambda b, n: list(b.of(1, 2, 3).execute_and_collect(limit=n)),
+    (1, [1]),
+    (None, [1, 2, 3]),
+)
+case(
+    "Declared.name.name",
+    lambda b, name: in_plan(b, name=name),
+    ("Text", ("Text", "Text", 1)),
+    ("Other", ("Other", "Other", 1)),
+)
+case("Declared.uid.uid", counted_under, ("one", ["one"]), ("two", ["two"]))
+case("Declared.uid.uid", two_uids, ("two", ["1"]), ("one", DuplicateUidError))
+case(
+    "Declared.set_description.description",
+    lambda b, text: in_plan(b, set_description=text),
+    ("x", ("Map", "x", 1)),
+    ("y", ("Map", "y", 1)),
+)
+case(
+    "Declared.set_parallelism.parallelism",
+    lambda b, n: in_plan(b, set_parallelism=n),
+    (1, ("Map", "Map", 1)),
+    (3, ("Map", "Map", 3)),
+)
+case("Declared.set_max_parallelism.max_parallelism", limited, (3, 1), (2, InvalidArgumentError))
+REFUSALS["Declared.set_uid_hash"] = lambda b: b.of(1).map(str).set_uid_hash("ab")
+REFUSALS[f"{STREAM}.add_sink"] = lambda b: b.of(1).add_sink(print)

@@ -102,7 +102,9 @@ def run(env: StreamExecutionEnvironment, sink: CollectSink, declare: Declare, st
     return True
 
 
-def run_with_stops(new_env: Callable[[], StreamExecutionEnvironment], declare: Declare, stops: Iterable[int]) -> list[Any]:
+def run_with_stops(
+    new_env: Callable[[], StreamExecutionEnvironment], declare: Declare, stops: Iterable[int]
+) -> list[Any]:
     """Run a program that is ended after each of these numbers of epochs and started again; return all it emitted.
 
     `new_env` gives an environment with the same checkpoint directory every time.

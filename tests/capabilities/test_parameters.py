@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
+from flintstream.api.configure import KEYS
 from flintstream.errors import FlintstreamError, UnsupportedError
 from tests.capabilities import (  # noqa: F401  # each fills the table
-    parameters_connectors,
+    parameters_configs,
     parameters_env,
+    parameters_generated,
+    parameters_keyed,
+    parameters_keys,
+    parameters_sinks,
+    parameters_sources,
+    parameters_state,
     parameters_streams,
+    parameters_time,
     parameters_windows,
 )
 from tests.capabilities.parameters import CASES, REFUSALS, Bench, Case, public_functions, public_parameters
@@ -59,9 +67,10 @@ def test_every_public_parameter_is_in_the_table():
     }
     covered = {case.parameter for case in CASES} | refused
     assert sorted(public_parameters() - covered) == []
+    assert sorted({f"Configuration[{key!r}]" for key in KEYS} - covered) == []
 
 
 def test_the_table_has_no_parameters_that_are_gone():
-    known = public_parameters()
+    known = public_parameters() | {f"Configuration[{key!r}]" for key in KEYS}
     assert sorted({case.parameter for case in CASES} - known) == []
     assert sorted(set(REFUSALS) - {name for name, _ in public_functions()}) == []

@@ -54,7 +54,9 @@ def test_a_job_on_files_ends_by_itself_with_all_windows_fired(env, tmp_path):
         (folder / f"part-{number}.json").write_text("".join(f"{json.dumps(row)}\n" for row in part))
     epochs, windows, ends = Epochs(), CollectSink(), CollectSink()
     env.add_listener(epochs)
-    stream = env.from_source(FileSource.json(folder, "id STRING, ts BIGINT, n BIGINT"), watermark=bounded("50ms", on="ts"))
+    stream = env.from_source(
+        FileSource.json(folder, "id STRING, ts BIGINT, n BIGINT"), watermark=bounded("50ms", on="ts")
+    )
     stream.key_by("id").window(tumbling("20ms")).process(Total()).sink_to(windows)
     stream.key_by("id").process(AtTheEnd()).sink_to(ends)
     client = env.execute_async()
@@ -77,7 +79,9 @@ def results_in(new_env, mode: RuntimeExecutionMode) -> tuple[list, list, int]:
     rows = [{"id": f"s{n % 3}", "ts": n * 7 % 1000, "n": n} for n in range(500)]
     stream = env.from_source(Lists(rows[:250], rows[250:]), watermark=bounded("1s", on="ts"))
     stream.key_by("id").window(tumbling("100ms")).agg(n=count(), total=sum_of("n"), mean=avg("n")).sink_to(windows)
-    stream.key_by("id").map_with_state(lambda row, seen: ((row["id"], (seen or 0) + 1), (seen or 0) + 1)).sink_to(totals)
+    stream.key_by("id").map_with_state(lambda row, seen: ((row["id"], (seen or 0) + 1), (seen or 0) + 1)).sink_to(
+        totals
+    )
     env.execute()
     return sorted(map(tuple, windows.results)), sorted(totals.results), len(epochs)
 

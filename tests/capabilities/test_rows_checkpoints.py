@@ -63,7 +63,9 @@ def test_a_cancelled_job_is_taken_up_without_loss_or_repetition(new_env, tmp_pat
     sink = CollectSink()
     for wanted in (3, 6):
         env, reached = new_env(max_records=5, checkpoint_dir=tmp_path), threading.Event()
-        env.add_listener(lambda manifest, *_, wanted=wanted, reached=reached: manifest.epoch >= wanted and reached.set())
+        env.add_listener(
+            lambda manifest, *_, wanted=wanted, reached=reached: manifest.epoch >= wanted and reached.set()
+        )
         numbers = env.generate(generator=lambda i: ("all", 1), splits=1)
         numbers.key_by(0).sum(1).sink_to(sink)
         client = env.execute_async("job")

@@ -84,7 +84,9 @@ def plan_with(new_env, imposed: bool) -> dict:
 @pytest.mark.row(9)
 def test_a_plan_with_an_imposed_exchange_differs_in_that_edge_only(new_env):
     chosen, imposed = plan_with(new_env, imposed=False), plan_with(new_env, imposed=True)
-    edges = [node["predecessors"][0] for plan in (chosen, imposed) for node in plan["nodes"] if node["type"] == "Second"]
+    edges = [
+        node["predecessors"][0] for plan in (chosen, imposed) for node in plan["nodes"] if node["type"] == "Second"
+    ]
     assert [edge.pop("ship_strategy") for edge in edges] == ["FORWARD", "REBALANCE"]
     assert chosen == imposed
 

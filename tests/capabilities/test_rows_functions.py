@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flintstream import (
-    CoMapFunction,
     CollectSink,
+    CoMapFunction,
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,

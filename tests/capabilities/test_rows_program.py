@@ -30,7 +30,8 @@ def hashtags(text: str) -> list[str]:
 def test_a_stream_that_ends_nowhere_is_named_with_its_line(env):
     started = Epochs()
     env.add_listener(started)
-    env.from_collection([1, 2]).map(str).name("Words"); line = inspect.currentframe().f_lineno  # noqa: E702
+    env.from_collection([1, 2]).map(str).name("Words")
+    line = inspect.currentframe().f_lineno - 1
     with pytest.raises(DanglingStreamError, match=rf"no sink: 'Words' \(test_rows_program\.py:{line}\).*print\(\)"):
         env.execute()
     assert len(started) == 0
@@ -91,8 +92,7 @@ def test_both_of_two_tasks_have_a_share_of_the_work(env):
     assert set(shares) == {0, 1}
     assert all(share > 0 for share in shares.values())
     assert sum(shares.values()) == 200
-    tasks_of = {number: task for number, task in sink.results}
-    assert set(tasks_of.values()) == {0, 1}
+    assert {task for _, task in sink.results} == {0, 1}
 
 
 class Slow(MapFunction):

@@ -51,8 +51,12 @@ def test_arrival_order_does_not_change_a_byte_of_window_results(new_env):
             random.Random(seed).shuffle(arrived)
         env = new_env(max_records=120)
         stream = env.from_source(Lists(arrived[:140], arrived[140:]), watermark=bounded("5s", on="ts"))
-        rows = stream.key_by("id").window(tumbling("500ms")).agg(
-            mean=avg("celsius"), total=sum_of("celsius"), least=min_of("celsius"), most=max_of("celsius"), n=count()
+        rows = (
+            stream.key_by("id")
+            .window(tumbling("500ms"))
+            .agg(
+                mean=avg("celsius"), total=sum_of("celsius"), least=min_of("celsius"), most=max_of("celsius"), n=count()
+            )
         )
         results = sorted(collect(rows), key=lambda row: (row.id, row.window_start))
         assert sum(row.n for row in results) == 300
@@ -181,7 +185,9 @@ def test_sorted_input_is_never_late_even_with_equal_stamps(new_env):
     env.add_listener(epochs)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record["ts"])
     stream = env.from_source(Lists([{"id": "a", "ts": ts, "n": 1} for ts in stamps]), strategy)
-    windows = stream.key_by("id").window(tumbling("10ms")).side_output_late_data(LATE).process(Contents()).uid("windows")
+    windows = (
+        stream.key_by("id").window(tumbling("10ms")).side_output_late_data(LATE).process(Contents()).uid("windows")
+    )
     sink = CollectSink()
     windows.sink_to(sink)
     windows.get_side_output(LATE).sink_to(late)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flintstream import (
-    CoMapFunction,
     CollectSink,
+    CoMapFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -66,7 +66,11 @@ VALUES: dict[str, list[Any]] = {
     "named row": [Row(a=1, b="x"), Row(a=2, b=None), Row(a=3, b="z")],
     "row": [Row(1, "x"), Row(2, "y"), Row(3, Row(4, 5))],
     "datetime": [EVENING, dt.datetime.min, dt.datetime.max],
-    "datetime in a zone": [EVENING.replace(tzinfo=dt.UTC), EVENING.astimezone(dt.timezone(dt.timedelta(hours=2))), EVENING],
+    "datetime in a zone": [
+        EVENING.replace(tzinfo=dt.UTC),
+        EVENING.astimezone(dt.timezone(dt.timedelta(hours=2))),
+        EVENING,
+    ],
     "date and time": [dt.date(2026, 1, 1), dt.time(1, 2, 3), dt.timedelta(days=1)],
     "decimal": [decimal.Decimal("1.10"), decimal.Decimal("-0"), decimal.Decimal("1E+3")],
     "object": [Plain(1), Plain([Point(1)]), Plain(None)],

@@ -120,7 +120,9 @@ def keeper_with_one_test(row: int) -> TableKeeper:
         iter_markers=lambda name: [mark],
         get_closest_marker=lambda name: None,
     )
-    config: Any = SimpleNamespace(option=options(), args=["tests"], invocation_params=SimpleNamespace(dir=DATA.parents[2]))
+    config: Any = SimpleNamespace(
+        option=options(), args=["tests"], invocation_params=SimpleNamespace(dir=DATA.parents[2])
+    )
     keeper = TableKeeper(config)
     items: list[Any] = [item]
     keeper.pytest_collection_modifyitems(items)

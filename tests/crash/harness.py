@@ -166,11 +166,11 @@ class JobProcess:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def finish(self) -> int:
-        """Wait for the end and return the exit status."""
-        try:
-            return self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"the job did not end\n{self.said()}") from None
+        """Wait for the end, as long as there is progress, and return the exit status."""
+        while self.is_running:
+            before = self.folders.epoch()
+            self.wait_until(lambda: self.folders.epoch() > before, "the end of the job")
+        return self.process.wait()
 
     def said(self) -> str:
         return self.folders.log.read_text(errors="replace")[-8000:]

@@ -1,4 +1,4 @@
-"""Programs for the batching law: between them they use timers, windows of every shape, state, unions, connected streams.
+"""Programs for the batching law: between them they use timers, windows of every shape, state, unions, two inputs.
 
 Every program takes two streams of `{"key", "ts", "n"}` and returns its outputs by name, late records included. What it
 emits tells as much as possible about when it was emitted: contents in order, and the watermark at that moment.
@@ -193,7 +193,9 @@ def windows_count(left: DataStream, right: DataStream) -> Outputs:
 
 
 def windows_all(left: DataStream, right: DataStream) -> Outputs:
-    return with_late(left.window_all(tumbling("10ms")), lambda w: w.reduce(lambda x, y: {**x, "n": x["n"] * 3 + y["n"]}))
+    return with_late(
+        left.window_all(tumbling("10ms")), lambda w: w.reduce(lambda x, y: {**x, "n": x["n"] * 3 + y["n"]})
+    )
 
 
 def rolling(left: DataStream, right: DataStream) -> Outputs:
@@ -203,7 +205,9 @@ def rolling(left: DataStream, right: DataStream) -> Outputs:
 
 def window_on_window(left: DataStream, right: DataStream) -> Outputs:
     first = with_late(left.key_by("key").window(tumbling("5ms")), lambda w: w.aggregate(Sum(), Bare()))
-    second = with_late(first["main"].key_by(lambda r: r["n"] % 2).window(tumbling("20ms")), lambda w: w.process(Contents()))
+    second = with_late(
+        first["main"].key_by(lambda r: r["n"] % 2).window(tumbling("20ms")), lambda w: w.process(Contents())
+    )
     return {"first late": first["late"], **second}
 
 
@@ -224,7 +228,11 @@ def diamond(left: DataStream, right: DataStream) -> Outputs:
     both = left.filter(lambda r: r["n"] % 4).union(minus)
     side = left.connect(minus).key_by("key", "key").process(Pairs())
     windows = with_late(both.key_by("key").window(tumbling("10ms")), lambda w: w.process(Contents()))
-    return {**windows, "rolling": both.key_by("key").reduce(lambda x, y: {**y, "n": x["n"] * 3 + y["n"]}), "pairs": side}
+    return {
+        **windows,
+        "rolling": both.key_by("key").reduce(lambda x, y: {**y, "n": x["n"] * 3 + y["n"]}),
+        "pairs": side,
+    }
 
 
 def connect(left: DataStream, right: DataStream) -> Outputs:

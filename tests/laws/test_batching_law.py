@@ -73,7 +73,9 @@ def test_one_split_has_one_result(program, split, bound, way):
 @law(6)
 @given(left=SPLITS, right=SPLITS, way=ways())
 def test_splits_may_interleave_as_they_like_if_the_program_does_not_care(program, left, right, way):
-    records = Input(numbered(left), numbered(right, 100), bound=max(lateness(numbered(left)), lateness(numbered(right))))
+    records = Input(
+        numbered(left), numbered(right, 100), bound=max(lateness(numbered(left)), lateness(numbered(right)))
+    )
     some, other = run(program, records, way, local_env), run(program, records, PLAIN, local_env)
     assert {name: counted(values) for name, values in some.items()} == {
         name: counted(values) for name, values in other.items()
@@ -103,7 +105,11 @@ def test_one_split_has_one_result_on_spark(make_env, seed):
     """All programs as one job: cut, spread, killed between epochs and within one, against one epoch in-process."""
     rng = random.Random(seed)
     records = Input(numbered(some_splits(rng, 1)), bound=4)
-    lives = [Life(7, rng.randint(1, 3), stop_after=1), Life(6, 2, fuse=rng.randrange(8, 19)), Life(8, rng.randint(1, 3))]
+    lives = [
+        Life(7, rng.randint(1, 3), stop_after=1),
+        Life(6, 2, fuse=rng.randrange(8, 19)),
+        Life(8, rng.randint(1, 3)),
+    ]
     spark = run(ALL, records, Way(lives), lambda *args, **named: make_env("spark", *args, **named))
     assert spark == run(ALL, records, PLAIN, local_env)
 

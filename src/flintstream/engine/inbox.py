@@ -21,7 +21,7 @@ from flintstream.errors import LedgerError, describe
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.ops.batch import Batch, Values
 from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, frontier, track_lane
-from flintstream.ops.run import Run
+from flintstream.ops.run import Run, take_turn
 from flintstream.ops.timestamps import LANE_SHIFT, ChunkTime, TimestampsOperator
 from flintstream.ops.window_columns import ColumnWindowOperator
 from flintstream.state.keygroups import hash_key
@@ -81,6 +81,7 @@ class Inbox:
         if chunk is not None:
             batch = place_in_lane(batch, self._tracks[int(batch.stamp[1][0])], tuple(chunk))
         assert self._mergers is not None
+        batch = take_turn(batch, link.turn, place.planned.width)
         self._mergers[link.target].add(link.port, keys_of(link, batch))
 
     def _take_partials(self, row: Envelope, place: Any) -> bool:

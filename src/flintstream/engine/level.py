@@ -21,6 +21,7 @@ from flintstream.model.connect import WriterContext
 from flintstream.ops.batch import Batch, Values
 from flintstream.ops.conform import Conform, conform_to
 from flintstream.ops.operator import MAIN, Operator, OperatorContext
+from flintstream.ops.run import take_turn
 from flintstream.ops.sink import SinkOperator
 from flintstream.ops.timestamps import ChunkTime, TimestampsOperator, lane_of, untimed
 from flintstream.planner.build import build_operator
@@ -65,7 +66,7 @@ class Place:
         else:
             counters["side"] = counters.get("side", 0) + len(batch)
         for link in self.local.get(tag, ()):
-            self.task.call(link.target, batch, link.port)
+            self.task.call(link, batch)
         for router in self.routers.get(tag, ()):
             self.task.send(router, batch)
 
@@ -153,13 +154,14 @@ class LevelTask:
         """Return the guard around an operator's own code."""
         return guarded(planned)
 
-    def call(self, node: int, batch: Batch, port: int) -> None:
+    def call(self, link: Link, batch: Batch) -> None:
         """Hand a batch to an operator of this level."""
-        place = self.places[node]
+        place = self.places[link.target]
+        batch = take_turn(batch, link.turn, place.planned.width)
         counters = place.ctx.counters
         counters["in"] = counters.get("in", 0) + len(batch)
         with guarded(place.planned):
-            place.operator.process(batch, port, place)
+            place.operator.process(batch, link.port, place)
 
     def begin(self, epoch: EpochContext, attempt: int, token: str) -> TaskReport:
         """Prepare for an epoch's records."""
@@ -217,7 +219,7 @@ class LevelTask:
                 batch = untimed(values, times[0])
                 report.counters.setdefault(chunk.source, {"out": 0})["out"] += len(batch)
                 for link in local.get(MAIN, ()):
-                    self.call(link.target, batch, link.port)
+                    self.call(link, batch)
                 for router in routers.get(MAIN, ()):
                     self.send(router, batch)
                 yield from self.drain()

@@ -303,8 +303,8 @@ class ReduceOperator(FunctionOperator):
             self._emit_last(run, out)
 
     def _emit_last(self, run: Run, out: Output) -> None:
-        entries = sorted(((order_of(key), key) for key in self._table.data), key=lambda entry: entry[0])
+        entries = sorted(((order_of(key), value) for key, value in self._table.rows()), key=lambda entry: entry[0])
         count = len(entries)
         stamp = [np.full(count, column[-1]) for column in run.stamp]
-        values = Values([self._table.data[key] for _, key in entries])
+        values = Values([value for _, value in entries])
         out.emit(Batch(values, np.full(count, MAX_TIMESTAMP), stamp, np.full(count, MAX_TIMESTAMP)))

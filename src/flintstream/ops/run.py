@@ -161,3 +161,11 @@ def widen(stamp: Stamp, width: int, fill: int = LAST) -> Stamp:
     """Return a stamp with as many columns as `width`, the new ones holding `fill`."""
     extra = [np.full(len(stamp[0]), fill)] * (width - len(stamp))
     return [*stamp, *extra]
+
+
+def take_turn(batch: Batch, turn: int | None, width: int) -> Batch:
+    """Return records that came by one of several ways, with stamps that say so; `width` is the stamps' width then."""
+    if turn is None:
+        return batch
+    stamp = [*widen(batch.stamp, width - 1, FIRST), np.full(len(batch), turn)]
+    return Batch(batch.values, batch.timestamps, stamp, batch.watermarks, batch.keys)

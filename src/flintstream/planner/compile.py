@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,10 +45,11 @@ def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
     uids = assign_uids(nodes)
     exchanges, parallelism = place_exchanges(nodes, settings.parallelism)
     levels = place_levels(nodes, exchanges)
-    links = place_links(nodes, exchanges, levels)
     assigners = number_assigners(nodes)
     lanes = place_lanes(nodes, assigners)
-    widths = place_widths(nodes)
+    reunions = find_reunions(nodes, lanes)
+    links = place_links(nodes, exchanges, levels, reunions)
+    widths = place_widths(nodes, reunions)
     operators = tuple(
         PlannedOperator(
             node,
@@ -134,19 +136,35 @@ def place_levels(nodes: Sequence[Node], exchanges: Exchanges) -> dict[int, int]:
     return levels
 
 
-def place_links(nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, int]) -> list[Link]:
+def place_links(
+    nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, int], reunions: set[int]
+) -> list[Link]:
     """Turn edges into links; those that cross a level get a number, from 1 (0 is the control edge)."""
     links: list[Link] = []
     number = 0
     for node in nodes:
+        turns = itertools.count()
         for port, origins in enumerate(node.inputs):
             for index, origin in enumerate(origins):
                 edge = None
                 if levels[origin.node] != levels[node.id]:
                     number += 1
                     edge = number
-                links.append(Link(origin.node, origin.tag, node.id, port, exchanges[node.id, port, index], edge))
+                turn = next(turns) if node.id in reunions else None
+                links.append(Link(origin.node, origin.tag, node.id, port, exchanges[node.id, port, index], edge, turn))
     return links
+
+
+def find_reunions(nodes: Sequence[Node], lanes: dict[int, frozenset[int]]) -> set[int]:
+    """Return the operators that records of one origin reach by several ways: there two of them can have one stamp."""
+    found: set[int] = set()
+    for node in nodes:
+        seen: set[int] = set()
+        for origin in (origin for port in node.inputs for origin in port):
+            if seen & lanes[origin.node]:
+                found.add(node.id)
+            seen |= lanes[origin.node]
+    return found
 
 
 def number_assigners(nodes: Sequence[Node]) -> dict[int, int]:
@@ -169,12 +187,16 @@ def place_lanes(nodes: Sequence[Node], assigners: dict[int, int]) -> dict[int, f
 _GROWTH = {"flat_map": 1, "process": 1, "keyed_flat_map": 1, "keyed_process": 3}
 
 
-def place_widths(nodes: Sequence[Node]) -> dict[int, int]:
-    """Count the columns of the stamps that reach each operator: three, and more for each operator that emits freely."""
+def place_widths(nodes: Sequence[Node], reunions: set[int]) -> dict[int, int]:
+    """Count the columns of the stamps that reach each operator.
+
+    Three, more for each operator that emits freely, and one for each reunion.
+    """
     widths: dict[int, int] = {}
     leaving: dict[int, int] = {}
     for node in nodes:
         widths[node.id] = max((leaving[origin.node] for port in node.inputs for origin in port), default=3)
+        widths[node.id] += node.id in reunions
         if isinstance(node, TimestampsNode | SourceNode):
             leaving[node.id] = 3
         elif isinstance(node, WindowNode | AggregateNode):

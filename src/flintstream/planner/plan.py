@@ -13,7 +13,10 @@ from flintstream.graph.nodes import Exchange, Node
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Records of `source`'s output `tag` go to input `port` of `target`; `edge` is None inside a level."""
+    """Records of `source`'s output `tag` go to input `port` of `target`; `edge` is None inside a level.
+
+    `turn` is set where records of one origin come by several ways: it says which of them goes first.
+    """
 
     source: int
     tag: str
@@ -21,6 +24,7 @@ class Link:
     port: int
     exchange: Exchange
     edge: int | None = None
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,9 @@ def check_session(session: SparkSession) -> list[str]:
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise EnvironmentSetupError(_CONNECT)
+    if not isinstance(session, SparkSession):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user may give anything
+        message = describe(f"{session!r:.100} is not a Spark session", None, "give a SparkSession, or none")
+        raise EnvironmentSetupError(message)
     context = session.sparkContext
     if context._jsc is None:  # pyright: ignore[reportPrivateUsage]  # no public way to ask
         message = describe("the Spark session was stopped", None, "build a new one, or give none")

@@ -72,7 +72,7 @@ class KeyedBackend:
         """From now on all tables are whole in memory again; they are empty, to be loaded anew."""
         self.spill = None
         for table in self.spillable().values():
-            table.data.fallback = None
+            table.data.fallback = table.scan = None
         self.clear()
 
     def apply(self, changes: Mapping[str, pa.RecordBatch]) -> None:

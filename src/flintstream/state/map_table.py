@@ -57,6 +57,15 @@ class MapTable(Table):
         """Return the parts that the rows of one map have in common: its key, or its key and more."""
         return (scope,) if self.parts == 2 else scope
 
+    def rows(self) -> Iterator[tuple[Any, Any]]:
+        if self.scan is not None:
+            return self.scan()
+        return (
+            ((*self.scope_parts(scope), inner), value)
+            for scope, held in self.data.items()
+            for inner, value in held.items()
+        )
+
     def dirty_rows(self) -> Iterator[tuple[Any, Any]]:
         empty: dict[Any, Any] = {}
         for scope, inner in self.dirty:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class Spill:
         """From now on a table finds on disk what it does not have in memory."""
         load = self._load_map(name, table) if isinstance(table, MapTable) else self._load_value(name, table)
         table.data.fallback = load
+        table.scan = partial(self.every_row, name, table)
 
     def _load_value(self, name: str, table: Table) -> Callable[[Any], Any]:
         parts, dirty = table.parts, table.dirty
@@ -105,6 +107,16 @@ class Spill:
                 self._overlay = Overlay()
             self._overlay.write(name, table.parts, table.dirty_rows())
             table.mark_clean()
+
+    def every_row(self, name: str, table: Table) -> Iterator[Row]:
+        """Yield all rows of a table, in memory and on disk."""
+        self.take(name, table)
+        overlay = None if self._overlay is None else self._overlay.view
+        for key, record in self._committed.scan(name):
+            if overlay is None or overlay.get(name, key) is None:
+                yield read_record(record)
+        if overlay is not None:
+            yield from (row for row in overlay.read(name) if row[1] is not GONE)
 
     def changed(self, name: str, table: Table) -> int:
         """Return how many rows `changes` gives, at most."""

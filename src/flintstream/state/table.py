@@ -43,7 +43,8 @@ class Entries(dict[Any, Any]):
 class Table:
     """Rows `entry -> value`; an entry is the key itself (`parts` = 1) or a tuple of key and further parts.
 
-    `resident` tables are read as a whole, so they stay in memory however large they are; those without values are.
+    Whoever goes over `data` itself sees what is in memory; `rows` are all there are. `resident` tables stay in memory
+    however large they are; those without values always do.
     """
 
     def __init__(self, name: str, parts: int = 1, has_value: bool = True, resident: bool = False) -> None:
@@ -53,6 +54,7 @@ class Table:
         self.resident = resident or not has_value
         self.data = Entries()
         self.dirty: set[Any] = set()
+        self.scan: Callable[[], Iterator[tuple[Any, Any]]] | None = None
 
     def put(self, entry: Any, value: Any) -> None:
         """Set an entry; None removes it."""
@@ -74,6 +76,10 @@ class Table:
         entries = list(self.dirty)
         get = self.data.get
         return write_rows(self, entries, [get(entry, GONE) for entry in entries], max_parallelism)
+
+    def rows(self) -> Iterator[tuple[Any, Any]]:
+        """Yield all entries and values, in memory or not; nothing may be changed meanwhile."""
+        return iter(self.data.items()) if self.scan is None else self.scan()
 
     def dirty_rows(self) -> Iterator[tuple[Any, Any]]:
         """Yield what became dirty as entries and values, GONE for what was removed."""

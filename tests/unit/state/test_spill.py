@@ -199,6 +199,10 @@ class Driver:
             assert dict(process.map.items()) == model.map.get(key, {})
             for window in range(3):
                 assert process.windows.data[key, window] == model.windows.get((key, window))
+        assert dict(process.value._table.rows()) == model.value
+        assert dict(process.list._table.rows()) == {key: held for key, held in model.list.items() if held}
+        maps = {(key, inner): value for key, held in model.map.items() for inner, value in held.items()}
+        assert dict(process.map._table.rows()) == maps
         assert set(process.timers.data) == model.timers
         assert {start: total(parts) for start, parts in process.partials.windows.items()} == model.partials
 

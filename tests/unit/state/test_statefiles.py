@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flintstream.engine import partition, statefiles
+from flintstream.engine import inbox, level, partition, statefiles, task
 from flintstream.engine.coordinator import Coordinator
 from flintstream.engine.epoch import NewState, ReadRange, StateFile, StateHandle, TaskReport
 from flintstream.engine.options import JobOptions
@@ -17,9 +17,11 @@ from flintstream.errors import CorruptStateError
 from flintstream.graph.nodes import Exchange, FunctionNode, SinkNode, SourceNode, StreamGraph, Upstream
 from flintstream.local.run import LocalRunner, submit
 from flintstream.model.connect import Committer, Sink, SinkWriter, Split, SplitSource, WriterContext
+from flintstream.model.functions import as_reduce_function
 from flintstream.model.functions_process import KeyedProcessFunction
 from flintstream.model.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flintstream.ops.selectors import FunctionKey
+from flintstream.planner.build import build_operator
 from flintstream.planner.compile import Settings, compile_graph
 from flintstream.planner.plan import Plan
 from flintstream.state.backend import KeyedBackend, merged
@@ -179,7 +181,10 @@ def test_the_chain_of_files_stays_short_and_old_files_go(limit: int, monkeypatch
 
 
 @pytest.mark.parametrize("limit", [0, 3, 40, 1000])
-def test_a_job_gives_the_same_with_any_limit(limit: int, _local: Path) -> None:
+def test_a_job_gives_the_same_with_any_limit(limit: int, _local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Many runs in every epoch.
+    monkeypatch.setattr(task, "READ_BATCH", 20)
+    monkeypatch.setattr(inbox, "RUN_BYTES", 0)
     source = Keys(600, lambda number: (number * 31 % 97, "x"))
     submit(plan_of(source, 2, everything=True), JobOptions(max_records=90), background=False)
     expected = list(OUTPUT)
@@ -190,6 +195,25 @@ def test_a_job_gives_the_same_with_any_limit(limit: int, _local: Path) -> None:
     assert len(expected) == 600
     left = list((_local / "local").glob("*/*"))
     assert left == []
+
+
+@pytest.mark.parametrize("limit", [20, 1000])
+def test_a_batch_job_gives_the_last_value_of_every_key_with_any_limit(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(level, "build_operator", lambda planned, *_: build_operator(planned, batch_mode=True))
+    # Many runs in the one epoch there is.
+    monkeypatch.setattr(task, "READ_BATCH", 50)
+    monkeypatch.setattr(inbox, "RUN_BYTES", 0)
+    graph = StreamGraph()
+    graph.add(SourceNode(1, "source", "here:1", source=Keys(500, lambda number: number % 101)))
+    inputs = ((Upstream(1, exchange=Exchange("HASH", FunctionKey(lambda value: value[0]))),),)
+    add = as_reduce_function(lambda one, other: (one[0], one[1] + other[1]))
+    graph.add(FunctionNode(2, "sum", "here:2", inputs, shape="reduce", function=add))
+    graph.add(SinkNode(3, "sink", "here:3", ((Upstream(2),),), sink=Collect()))
+    plan = compile_graph(graph, Settings("job", 1, 128, batch_mode=True))
+    submit(plan, JobOptions(state_entries_in_memory=limit), background=False).get_job_execution_result().result()
+    assert sorted(OUTPUT) == [(key, sum(range(key, 500, 101))) for key in range(101)]
 
 
 def test_the_limit_of_the_options_decides_who_goes_to_disk(monkeypatch: pytest.MonkeyPatch) -> None:
