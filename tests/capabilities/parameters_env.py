@@ -29,7 +29,7 @@ from tests.capabilities.parameters import ABSENT, REFUSALS, Bench, case, epochs_
 from tests.capabilities.support import Epochs, Lists, collect
 
 TWO, THREE = (2, 128, "nobody"), (3, 128, "nobody")
-ENV, CONFIG, CHECKPOINTS = "StreamExecutionEnvironment", "ExecutionConfig", "CheckpointConfig"
+ENV = "StreamExecutionEnvironment"
 
 
 class Place(MapFunction):
@@ -98,9 +98,8 @@ def epochs_of_two_runs(bench: Bench, path: Any) -> list[int]:
     return counts
 
 
-def order_of_splits(bench: Bench, enabled: bool) -> list[int]:
-    """The first split is far ahead of the second in event time."""
-    env = bench.env(max_records=2).deterministic_order(enabled)
+def order_of_splits(env: StreamExecutionEnvironment) -> list[int]:
+    """Return the order in which two splits are read, one of which is far ahead in event time."""
     stream = env.from_source(Lists(stamped(50, 60, 70), stamped(1, 2, 3)), watermark=bounded(0, on="ts"))
     return collect(stream.rebalance().map(lambda r: r["ts"]).set_parallelism(1))
 
@@ -211,7 +210,10 @@ case(
 )
 case(f"{ENV}.set_checkpoint_dir.path", epochs_of_two_runs, (ABSENT, [1, 1]), ("here", [1, 0]))
 case(
-    f"{ENV}.deterministic_order.enabled", order_of_splits, (False, [50, 1, 2, 60, 3, 70]), (True, [50, 1, 2, 3, 60, 70])
+    f"{ENV}.deterministic_order.enabled",
+    lambda b, enabled: order_of_splits(b.env(max_records=2).deterministic_order(enabled)),
+    (False, [50, 1, 2, 60, 3, 70]),
+    (True, [50, 1, 2, 3, 60, 70]),
 )
 case(
     f"{ENV}.from_collection.collection", lambda b, c: collect(b.env().from_collection(c)), ([1], [1]), ((2, 3), [2, 3])

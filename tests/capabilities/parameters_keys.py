@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flintstream import Configuration, StreamExecutionEnvironment
-from flintstream.errors import CommitError, InvalidArgumentError
+from flintstream import CollectSink, Configuration, StreamExecutionEnvironment
+from flintstream.errors import CommitError, InvalidArgumentError, UnknownUidError
 from flintstream.state.local_folder import job_folder
 from tests.capabilities.parameters import Bench, case, epochs_of
 from tests.capabilities.parameters_configs import fails_once
 from tests.capabilities.parameters_env import keeps_apart, order_of_splits, place
-from tests.capabilities.support import collect
+from tests.capabilities.support import Lists, collect, run
 
 
 def key(name: str, program: Any, *expected: tuple[str, Any]) -> None:
@@ -68,6 +68,18 @@ def place_of(bench: Bench, env: StreamExecutionEnvironment) -> tuple[int, int, s
     return place(env)
 
 
+def without_its_operator(bench: Bench, env: StreamExecutionEnvironment) -> bool:
+    """Start a job from a checkpoint with state of an operator that the job has no more."""
+    folder = bench.folder()
+
+    def declare(env: StreamExecutionEnvironment, sink: CollectSink) -> None:
+        env.from_source(Lists([("a", 1)] * 4)).uid("numbers").key_by(0).sum(1).uid("sums").sink_to(sink).uid("out")
+
+    assert not run(bench.env(max_records=2, checkpoint_dir=folder), CollectSink(), declare, stop_after=1)
+    env.set_checkpoint_dir(str(folder))
+    return run(env, CollectSink(), lambda env, sink: env.from_source(Lists([1] * 4)).uid("numbers").sink_to(sink))
+
+
 key("execution.runtime-mode", epochs, ("STREAMING", 6), ("batch", 1), ("FAST", InvalidArgumentError))
 key("pipeline.name", name_of_job, ("one", "one"), ("two", "two"))
 key("pipeline.max-parallelism", place_of, ("128", (2, 128, "nobody")), ("7", (2, 7, "nobody")))
@@ -83,6 +95,7 @@ key(
     ("true", [50, 1, 2, 3, 60, 70]),
 )
 key("flintstream.state.entries-in-memory", spills, ("1000", False), ("5", True))
+key("execution.state-recovery.ignore-unclaimed-state", without_its_operator, ("false", UnknownUidError), ("true", True))
 key("flintstream.progress", shows_progress, ("false", False), ("true", True))
 case(
     "Configuration['execution.checkpointing.dir']",

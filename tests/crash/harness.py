@@ -134,7 +134,7 @@ class JobProcess:
         daemons = {p.pid: p for p in self.family() if "pyspark.daemon" in _command(p)}
         return [p for p in daemons.values() if _parent(p) in daemons]
 
-    def wait_until(self, condition: Any, what: str) -> bool:
+    def wait_until(self, condition: Any, what: str, pause: float = 0.002) -> bool:
         """Wait for something the job does; False if the job ended first."""
         deadline = time.monotonic() + PATIENCE
         while not condition():
@@ -142,13 +142,14 @@ class JobProcess:
                 return False
             if time.monotonic() > deadline:
                 raise AssertionError(f"{what}: nothing for {PATIENCE:.0f} s\n{self.said()}")
-            time.sleep(0.002)
+            time.sleep(pause)
         return True
 
-    def wait_for_epochs(self, number: int) -> bool:
+    def wait_for_epochs(self, number: int, pause: float = 0.002) -> bool:
         """Wait for more commits; False if the job ended first."""
         first = self.folders.epoch()
-        return self.wait_until(lambda: self.folders.epoch() >= first + number, f"{number} epochs more than {first}")
+        wanted = first + number
+        return self.wait_until(lambda: self.folders.epoch() >= wanted, f"{number} epochs more than {first}", pause)
 
     def wait_seconds(self, seconds: float, most_epochs: int = 2) -> bool:
         """Wait some time, but no longer than for two epochs; False if the job ended first."""
@@ -168,8 +169,7 @@ class JobProcess:
     def finish(self) -> int:
         """Wait for the end, as long as there is progress, and return the exit status."""
         while self.is_running:
-            before = self.folders.epoch()
-            self.wait_until(lambda: self.folders.epoch() > before, "the end of the job")
+            self.wait_for_epochs(1, pause=0.1)
         return self.process.wait()
 
     def said(self) -> str:

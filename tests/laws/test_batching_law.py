@@ -15,7 +15,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from flintstream import Configuration, StreamExecutionEnvironment
+from flintstream import CollectSink, Configuration, StreamExecutionEnvironment, bounded
+from flintstream.errors import DefinitionError
+from tests.capabilities.support import Lists
 from tests.laws.programs import ALL, ANY_ORDER
 from tests.laws.runs import Input, Life, Way, lateness, run
 
@@ -89,6 +91,14 @@ def test_splits_may_interleave_as_they_like_if_the_program_does_not_care(program
 def test_deterministic_order_has_one_result_for_every_program(program, left, right, bound, way):
     records = Input(numbered(left), numbered(right, 100), bound)
     assert run(program, records, way, local_env) == run(program, records, Way(deterministic=True), local_env)
+
+
+def test_deterministic_order_refuses_idleness_by_the_clock():
+    """Who is idle depends on when a job runs, so that its results would, too."""
+    env = StreamExecutionEnvironment.get_execution_environment(runtime="local").deterministic_order()
+    env.from_source(Lists([{"ts": 1}]), watermark=bounded(0, on="ts").with_idleness("1s")).sink_to(CollectSink())
+    with pytest.raises(DefinitionError, match=r"idle.*test_batching_law\.py:\d+"):
+        env.execute()
 
 
 def counted(values: list[Any]) -> Counter[str]:

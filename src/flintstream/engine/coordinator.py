@@ -7,6 +7,7 @@ commit). Between the two anything may happen, any number of times: nothing count
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ from flintstream.state.changelog import checksum
 from flintstream.state.storage import Storage
 
 DEFAULT_RETAINED = 3
+_LOG = logging.getLogger("flintstream")
 
 
 class Coordinator:
@@ -85,8 +87,17 @@ class Coordinator:
         self.incarnation = found.incarnation
         self._garbage.recover()
         self.lanes.restore(found)
+        self._tell_restored(found)
         self.commit_sinks(found)
         return found
+
+    def _tell_restored(self, found: Manifest) -> None:
+        kept = {uid: rows for uid, rows in found.entries.items() if rows}
+        where = f"epoch {found.epoch} of job {self.plan.name!r}"
+        if not kept:
+            _LOG.info("resumed after %s, without state", where)
+        for uid, rows in kept.items():
+            _LOG.info("restored state of operator %r after %s: %s keys", uid, where, f"{rows:,}")
 
     def _check_owners(self, found: Manifest) -> None:
         """Refuse state that no operator of the program owns: it would be lost without a word."""

@@ -277,6 +277,9 @@ class LevelTask:
                     committable = place.operator.prepare_commit()
                 if committable is not None:
                     report.committables[node] = committable
+            with guarded(place.planned):
+                for check in place.ctx.checks:
+                    check()
             report.counters[node] = dict(place.ctx.counters)
             for name, rows in place.ctx.backend.entries().items():
                 report.entries[name] = rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flintstream.errors import DefinitionError, UnsupportedError, describe
@@ -14,10 +15,12 @@ from flintstream.model.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from flintstream.ops.batch import Values
+from flintstream.ops.conform import conform_to
 from flintstream.ops.metrics import OperatorMetrics
 from flintstream.ops.operator import OperatorContext
 from flintstream.state.map_table import MapTable
-from flintstream.state.table import Table
+from flintstream.state.table import GONE, Table
 from flintstream.state.views import (
     KeyedAggregatingState,
     KeyedListState,
@@ -68,7 +71,23 @@ class OperatorRuntimeContext(RuntimeContext):
     def _table(self, descriptor: StateDescriptor) -> Table:
         self._check(descriptor)
         name = f"{self._ctx.uid}/{descriptor.name}"
-        return self._ctx.backend.table(name, lambda: Table(name))
+        table = self._ctx.backend.table(name, lambda: Table(name))
+        self._hold_to_type(table, descriptor, lambda entry, value: value)
+        return table
+
+    def _hold_to_type(self, table: Table, descriptor: StateDescriptor, declared: Callable[[Any, Any], Any]) -> None:
+        """Have what an epoch changed compared with the declared type at its end: once per epoch, not once per update."""
+        if descriptor.type_info is None:
+            return
+        name = f"{self._ctx.name}, state {descriptor.name!r}"
+        conform = conform_to(descriptor.type_info, name, "")
+
+        def check() -> None:
+            changed = [declared(entry, value) for entry, value in table.dirty_rows() if value is not GONE]
+            if changed:
+                conform(Values(changed))
+
+        self._ctx.checks.append(check)
 
     def _check(self, descriptor: StateDescriptor) -> None:
         refuse_ttl(descriptor, self._ctx.name)
@@ -85,7 +104,9 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> KeyedMapState:
         self._check(state_descriptor)
         name = f"{self._ctx.uid}/{state_descriptor.name}"
-        return KeyedMapState(self._ctx.backend, self._ctx.backend.table(name, lambda: MapTable(name)))
+        table = self._ctx.backend.table(name, lambda: MapTable(name))
+        self._hold_to_type(table, state_descriptor, lambda entry, value: {entry[-1]: value})
+        return KeyedMapState(self._ctx.backend, table)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> KeyedReducingState:
         function = state_descriptor.get_reduce_function()

@@ -8,7 +8,7 @@ and `emit` is the only way out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,7 +32,10 @@ class Output(Protocol):
 
 @dataclass(slots=True)
 class OperatorContext:
-    """What an opened operator knows of its place in the job."""
+    """What an opened operator knows of its place in the job.
+
+    `checks` are run at the end of each epoch, before its state is written; they raise if the state is not as declared.
+    """
 
     uid: str
     name: str
@@ -42,6 +45,7 @@ class OperatorContext:
     attempt: int = 0
     job_parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     counters: dict[str, int] = field(default_factory=dict[str, int])
+    checks: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to one of the operator's counters, which the driver sums over all subtasks."""

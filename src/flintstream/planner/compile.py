@@ -18,7 +18,7 @@ from flintstream.graph.nodes import (
     WindowNode,
 )
 from flintstream.ops.selectors import ConstantKey
-from flintstream.planner.check import check_graph
+from flintstream.planner.check import check_determinism, check_graph
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 from flintstream.planner.uids import assign_uids
 
@@ -42,6 +42,8 @@ def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
     """Return the plan of a graph, or raise everything that is wrong with it."""
     check_graph(graph)
     nodes = reachable(graph)
+    if settings.deterministic:
+        check_determinism(nodes)
     uids = assign_uids(nodes)
     exchanges, parallelism = place_exchanges(nodes, settings.parallelism)
     levels = place_levels(nodes, exchanges)
@@ -136,9 +138,7 @@ def place_levels(nodes: Sequence[Node], exchanges: Exchanges) -> dict[int, int]:
     return levels
 
 
-def place_links(
-    nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, int], reunions: set[int]
-) -> list[Link]:
+def place_links(nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, int], reunions: set[int]) -> list[Link]:
     """Turn edges into links; those that cross a level get a number, from 1 (0 is the control edge)."""
     links: list[Link] = []
     number = 0

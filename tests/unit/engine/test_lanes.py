@@ -41,12 +41,12 @@ def epoch(book: LaneBook, now: int, *chunks: ChunkSteps, finishing: frozenset[in
     return manifest
 
 
-def timed_source(**settings: bool) -> tuple[Plan, int]:
+def timed_source(deterministic: bool = False) -> tuple[Plan, int]:
     """One source (assigner 0) with a strategy behind it (assigner 1)."""
     sketch = Sketch()
     source = sketch.source()
-    sketch.sink(by_key(sketch.timestamps(source, strategy=IDLE)))
-    return sketch.plan(**settings), source
+    sketch.sink(by_key(sketch.timestamps(source, strategy=MONOTONOUS if deterministic else IDLE)))
+    return sketch.plan(deterministic=deterministic), source
 
 
 def test_every_split_has_a_lane_for_its_source_and_each_strategy_it_passes() -> None:
@@ -195,12 +195,12 @@ def test_deterministic_order_keeps_the_steps_it_has_not_passed(levels: list[list
     assert cut.at(1000) == whole.at(1000)
     lanes = [whole.at(1000)[number(1, split)] for split in (0, 1)]
     assert [lane.newest for lane in lanes] == [each[-1] if each else MIN_TIMESTAMP for each in rising]
-    for lane, each in zip(lanes, rising, strict=True):
-        passed = [level for level in each if level <= lane.watermark]
-        assert list(lane.pending[1]) == each[len(passed) :]
-        assert list(lane.pending[0]) == list(range(len(passed), len(each)))
-        # No step is passed that starts above the lowest lane.
-        assert all(before <= min(other.newest for other in lanes) for before in [MIN_TIMESTAMP, *passed[:-1]])
+    lowest = min((lane.newest, split) for split, lane in enumerate(lanes))
+    for split, (lane, each) in enumerate(zip(lanes, rising, strict=True)):
+        # A step is passed if it begins no higher than the lowest lane stands, which may bring more from there on.
+        passed = sum((before, split) <= lowest for before in [MIN_TIMESTAMP, *each[:-1]][: len(each)])
+        assert lane.watermark == (each[passed - 1] if passed else MIN_TIMESTAMP)
+        assert lane.pending == (tuple(range(passed, len(each))), tuple(each[passed:]))
 
 
 def test_without_deterministic_order_nothing_is_pending() -> None:

@@ -153,6 +153,7 @@ def test_shuffling_spreads_records_but_does_not_depend_on_batches() -> None:
         router, link = router_of(Exchange("SHUFFLE"), 4)
         found = received(link, route(router, list(range(4000)), cuts))
         targets.append({value: partition for partition, part in found.items() for value, *_ in part})
+        assert all(values == sorted(values) for values in ([value for value, *_ in part] for part in found.values()))
     assert targets[0] == targets[1]
     counts = Counter(targets[0].values())
     assert min(counts.values()) > 900

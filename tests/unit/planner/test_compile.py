@@ -196,10 +196,23 @@ def test_stamps_grow_with_every_operator_that_emits_freely() -> None:
         keyed: 5,
         window: 8,
         columns: 3,
-        joined: 11,
-        timed: 11,
+        joined: 12,  # records of one source come by two ways, and take turns
+        timed: 12,
         sink: 3,
     }
+
+
+def test_ways_are_numbered_where_records_of_one_origin_meet_again() -> None:
+    sketch = Sketch()
+    first, second = sketch.source(), sketch.source()
+    left, right = sketch.function(first), sketch.function(first, shape="flat_map")
+    reunited = sketch.function([left, right])
+    apart = sketch.function([reunited, second])
+    sketch.sink(apart)
+    plan = sketch.plan()
+    assert [link.turn for link in plan.links_to(reunited)] == [0, 1]
+    assert [link.turn for link in plan.links_to(apart)] == [None, None]
+    assert {op.id: op.width for op in plan.operators}[reunited] == 5
 
 
 def test_a_given_uid_is_kept_and_others_follow_from_name_and_place() -> None:

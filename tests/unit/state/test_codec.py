@@ -108,6 +108,33 @@ def test_uniform_values_become_a_column_other_tools_can_read(values: list[Any], 
     assert encode(values)[1] == kind
 
 
+SLICED = [
+    [1, None, 2**40, 4],
+    ["a", None, "longer", ""],
+    [True, None, False, True],
+    [(1, "a"), None, (2, None), (3, "c")],
+    [{"a": 1}, {"a": None}, None, {"a": 2}],
+    [[1], [], None, [2, 3]],
+    [[[1], []], None, [], [[2, 3], None]],
+    [Row(a=[1], b=(2,)), None, Row(a=[], b=(None,)), Row(a=None, b=None)],
+    [Pair([1, 2], "a"), Pair([], None), None, Pair(None, "b")],
+    [1, "a", None, 2.5],
+]
+
+
+@pytest.mark.parametrize("values", SLICED, ids=repr)
+def test_every_part_of_a_column_is_the_part_of_its_values(values: list[Any]) -> None:
+    array, kind = encode(values)
+    for start in range(5):
+        for stop in range(start, 5):
+            piece = array.slice(start, stop - start)
+            assert exactly(decode(piece, kind)) == exactly(values[start:stop])
+            assert exactly(decode(piece.slice(1), kind)) == exactly(values[start:stop][1:])
+    for part in (array.slice(1, 2), array.slice(1).take(pa.array([2, 0, 2]))):
+        assert exactly(decode(*through_ipc(part, kind))) == exactly(decode(part, kind))
+    assert exactly(decode(array.slice(1).take(pa.array([2, 0, 2])), kind)) == exactly([values[i] for i in (3, 1, 3)])
+
+
 PICKLED = [
     [1, 1.0],
     [1, True],

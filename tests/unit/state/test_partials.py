@@ -112,6 +112,18 @@ def test_partitions_take_their_key_groups_and_every_dropped_window(steps: list[A
     assert {start: first.get(start, {}) | second.get(start, {}) for start in first.keys() | second.keys()} == model
 
 
+def test_a_window_stays_dropped_where_changelogs_are_folded() -> None:
+    _, _, log = play([("add", 0, {1: 1}), ("commit", 0, {}), ("pop", 0, {}), ("add", 10, {2: 2}), ("commit", 0, {})])
+    assert len(log) == 2
+    for parts in ([log[:1], log[1:]], [log]):
+        table = PartialTable(add_up)
+        for part_of_log in parts:
+            batch = merged(part_of_log, GROUPS)
+            assert batch is not None
+            table.apply(batch)
+        assert contents(table) == {10: {2: 2}}
+
+
 def test_a_pile_is_merged_before_it_grows_high() -> None:
     table = PartialTable(add_up)
     for _ in range(10 * MOST_PARTS):
