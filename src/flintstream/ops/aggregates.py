@@ -17,6 +17,7 @@ from flintstream.errors import JobError, UnsupportedError, describe
 from flintstream.ops.batch import Values
 from flintstream.ops.exact_sum import digits, total
 from flintstream.ops.selectors import field_column
+from flintstream.state.codec import Kind, encode, kind_of_arrow
 
 Step = tuple[str, str, str]
 """Input column, Arrow's aggregation, output column."""
@@ -72,8 +73,8 @@ class ColumnAggregate(ABC):
         """Return how partial results become one."""
 
     @abstractmethod
-    def result(self, merged: pa.Table) -> pa.Array:
-        """Return the result of every key."""
+    def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
+        """Return the result of every key as a column; what it is depends on the key's own values alone."""
 
 
 class Count(ColumnAggregate):
@@ -87,8 +88,8 @@ class Count(ColumnAggregate):
 
     merges = folds
 
-    def result(self, merged: pa.Table) -> pa.Array:
-        return _flat(merged, self.prefix)
+    def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
+        return _flat(merged, self.prefix), "int"
 
 
 class Extreme(ColumnAggregate):
@@ -106,23 +107,25 @@ class Extreme(ColumnAggregate):
 
     merges = folds
 
-    def result(self, merged: pa.Table) -> pa.Array:
+    def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
         columns = {name[len(self.prefix) :]: _flat(merged, name) for name in _own(merged, self.prefix)}
         held = {name: column for name, column in columns.items() if column.null_count < len(column)}
         if len(held) < 2:
-            return next(iter((held or columns).values()))
+            column = next(iter((held or columns).values()))
+            return column, kind_of_arrow(column.type)
         if held.keys() != _NUMBERS.keys():
             what = f"field {self.field!r} holds values that have no order among them: {', '.join(sorted(held))}"
             raise JobError(describe(what, None, "aggregate a field of numbers or of text"))
         pairs = zip(held["int"].to_pylist(), held["float"].to_pylist(), strict=True)
-        return pa.array([self._of_numbers(*pair) for pair in pairs], pa.float64())
+        return encode([self._of_numbers(*pair) for pair in pairs])
 
-    def _of_numbers(self, whole: int | None, other: float | None) -> float | None:
-        """Compare an integer with a float, exactly."""
-        present = [number for number in (whole, other) if number is not None and number == number]
-        if not present:
-            return other
-        return float(min(present) if self._function == "min" else max(present))
+    def _of_numbers(self, whole: int | None, other: float | None) -> int | float | None:
+        """Compare an integer with a float, exactly; a NaN loses."""
+        if whole is None or other is None:
+            return other if whole is None else whole
+        if other != other:
+            return whole
+        return min(whole, other) if self._function == "min" else max(whole, other)
 
 
 class Sum(ColumnAggregate):
@@ -149,7 +152,9 @@ class Sum(ColumnAggregate):
     def _float_inputs(self, array: pa.Array) -> dict[str, pa.Array]:
         found, rest = digits(array.fill_null(0.0).to_numpy())
         columns = {f"{self.prefix}d{exponent}": pa.array(column) for exponent, column in found.items()}
-        columns[f"{self.prefix}f"] = pa.array(rest if rest is not None else np.zeros(len(array)))
+        # Null where there is no float: a key without any has a sum of integers.
+        absent = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+        columns[f"{self.prefix}f"] = pa.array(rest if rest is not None else np.zeros(len(array)), mask=absent)
         return columns
 
     def folds(self, table: pa.Table) -> list[Step]:
@@ -157,30 +162,42 @@ class Sum(ColumnAggregate):
 
     merges = folds
 
-    def result(self, merged: pa.Table) -> pa.Array:
-        count = _numbers(merged, f"{self.prefix}n")
-        return pa.array(self.sums(merged), mask=count == 0)
+    def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
+        empty = _numbers(merged, f"{self.prefix}n") == 0
+        fractional = self._are_fractional(merged)
+        if not fractional.any():
+            return pa.array(self._integers(merged, ~fractional), mask=empty), "int"
+        floats = self._floats(merged)
+        if (fractional | empty).all():
+            return pa.array(floats, mask=empty), "float"
+        rows: list[Any] = np.where(fractional, floats, self._integers(merged, ~fractional).astype(object)).tolist()
+        return encode([None if none else row for none, row in zip(empty.tolist(), rows, strict=True)])
 
-    def sums(self, merged: pa.Table) -> Any:
-        """Return the sums as a numpy array."""
-        names = _own(merged, self.prefix)
-        if f"{self.prefix}f" not in names:
-            return self._integers(merged, names)
-        digit = f"{self.prefix}d"
+    def _are_fractional(self, merged: pa.Table) -> Any:
+        """Return which keys have floats among their values."""
+        name = f"{self.prefix}f"
+        if name not in merged.column_names:
+            return np.zeros(merged.num_rows, bool)
+        return _flat(merged, name).is_valid().to_numpy(zero_copy_only=False)
+
+    def _floats(self, merged: pa.Table) -> Any:
+        """Return the sums as floats, each rounded once."""
+        names, digit = _own(merged, self.prefix), f"{self.prefix}d"
         found = {int(name[len(digit) :]): _numbers(merged, name) for name in names if name.startswith(digit)}
-        if f"{self.prefix}i0" in names:  # integers came in some batches, floats in others
-            found[0] = found.get(0, 0) + _numbers(merged, f"{self.prefix}i0")
-            if f"{self.prefix}i1" in names:
-                found[1] = found.get(1, 0) + _numbers(merged, f"{self.prefix}i1")
-        rest = _flat(merged, f"{self.prefix}f").fill_null(0.0).to_numpy()
-        return total(found, rest if rest.any() else None, merged.num_rows)
+        for exponent in (0, 1):  # integers among the values
+            if f"{self.prefix}i{exponent}" in names:
+                found[exponent] = found.get(exponent, 0) + _numbers(merged, f"{self.prefix}i{exponent}")
+        rest = _flat(merged, f"{self.prefix}f").fill_null(0.0).to_numpy() if f"{self.prefix}f" in names else None
+        return total(found, rest if rest is not None and rest.any() else None, merged.num_rows)
 
-    def _integers(self, merged: pa.Table, names: list[str]) -> Any:
-        low = _numbers(merged, f"{self.prefix}i0")
+    def _integers(self, merged: pa.Table, wanted: Any) -> Any:
+        """Return the sums of integers; those of keys that are not wanted mean nothing."""
+        names = _own(merged, self.prefix)
+        low = _numbers(merged, f"{self.prefix}i0") if f"{self.prefix}i0" in names else np.zeros(len(wanted), np.int64)
         if f"{self.prefix}i1" not in names:
             return low
         high = _numbers(merged, f"{self.prefix}i1") + (low >> 32)
-        if bool(((high >= 1 << 31) | (high < -(1 << 31))).any()):
+        if bool((((high >= 1 << 31) | (high < -(1 << 31))) & wanted).any()):
             what = f"the sum of field {self.field!r} does not fit into 64 bits"
             raise JobError(describe(what, None, "use aggregate(AggregateFunction), whose integers have no limit"))
         return (high << 32) + (low & 0xFFFFFFFF)
@@ -189,10 +206,9 @@ class Sum(ColumnAggregate):
 class Average(Sum):
     """The exact sum divided by the number of values."""
 
-    def result(self, merged: pa.Table) -> pa.Array:
+    def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
         count = _numbers(merged, f"{self.prefix}n")
-        sums = self.sums(merged).astype(np.float64)
-        return pa.array(sums / np.maximum(count, 1), mask=count == 0)
+        return pa.array(self._floats(merged) / np.maximum(count, 1), mask=count == 0), "float"
 
 
 def column_aggregate(aggregate: Aggregate, prefix: str) -> ColumnAggregate:

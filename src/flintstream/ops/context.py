@@ -76,7 +76,7 @@ class OperatorRuntimeContext(RuntimeContext):
         return table
 
     def _hold_to_type(self, table: Table, descriptor: StateDescriptor, declared: Callable[[Any, Any], Any]) -> None:
-        """Have what an epoch changed compared with the declared type at its end: once per epoch, not once per update."""
+        """Have what an epoch changed compared with the declared type at its end: per epoch, not per update."""
         if descriptor.type_info is None:
             return
         name = f"{self._ctx.name}, state {descriptor.name!r}"

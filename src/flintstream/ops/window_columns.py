@@ -102,10 +102,10 @@ class ColumnWindowOperator(Operator):
             columns.append(pa.array(np.full(count, value, np.int64)))
             kinds.append("int")
         for name, aggregate in self._folder.aggregates:
-            column = aggregate.result(merged)
+            column, kind = aggregate.result(merged)
             names.append(name)
             columns.append(column)
-            kinds.append(_natural_kind(column))
+            kinds.append(kind)
         return Values(None, pa.StructArray.from_arrays(columns, names), ["row", names, kinds])
 
     def _keys(self, key: pa.Array, kind: Kind) -> tuple[list[pa.Array], list[Kind]]:
@@ -117,11 +117,3 @@ class ColumnWindowOperator(Operator):
             return [key.field(index) for index in range(width)], list(kind[1])
         fields = [encode(list(field)) for field in zip(*decode(key, kind), strict=True)]
         return [array for array, _ in fields], [inner for _, inner in fields]
-
-
-def _natural_kind(column: pa.Array) -> Kind:
-    if pa.types.is_floating(column.type):
-        return "float"
-    if pa.types.is_integer(column.type):
-        return "int"
-    return "str" if pa.types.is_string(column.type) else "any"

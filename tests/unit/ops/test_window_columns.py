@@ -43,9 +43,9 @@ def results(values: list[Any]) -> tuple[Any, ...]:
     if not present:
         return len(values), None, None, None, None
     total = sum(map(Fraction, present), Fraction(0))
-    of = float if any(type(value) is float for value in present) else int
-    rounded = int(total) if of is int else total.numerator / total.denominator
-    return len(values), rounded, of(min(present)), of(max(present)), float(rounded) / len(present)
+    whole = all(type(value) is int for value in present)
+    rounded = int(total) if whole else total.numerator / total.denominator
+    return len(values), rounded, min(present), max(present), float(rounded) / len(present)
 
 
 class Model:
@@ -130,6 +130,7 @@ def test_windows_are_those_of_a_dict_however_the_input_is_cut(
 ) -> None:
     model, harness = Model(script), played(script, cuts, restarts)
     assert found(harness) == model.rows()
+    assert [type(row[3]) for row in found(harness)] == [type(row[3]) for row in model.rows()]
     assert harness.values("late") == model.late
     assert harness.late == len(model.late)
     assert harness.entries() == {}
