@@ -61,6 +61,8 @@ class CapabilityTable:
                 colour = {COLOURS[status]: True} if status in COLOURS else {}
                 terminal.write(f"{status:<9}", **colour)
             terminal.write_line("")
+        if self.missing():
+            terminal.write_line(f"{len(self.missing())} places have no test, which fails a full run", red=True)
 
 
 class TableKeeper:

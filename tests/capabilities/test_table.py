@@ -27,7 +27,7 @@ class Terminal:
     def write(self, text: str, **colour: bool) -> None:
         self.text += f"<{next(iter(colour))}>{text.strip()}</>" if colour else text
 
-    def write_line(self, text: str) -> None:
+    def write_line(self, text: str, **colour: bool) -> None:
         self.text += f"{text}\n"
 
 
@@ -72,6 +72,7 @@ def test_in_a_full_run_a_row_without_a_test_is_missing():
     assert table.status(1, "spark") == "missing"
     assert {row for row, _ in table.missing()} == set(WANTED)
     assert "<red>missing</>" in written(table)
+    assert f"{len(table.missing())} places have no test" in written(table)
 
 
 def test_a_runtime_that_a_row_is_not_about_is_left_empty():

@@ -21,6 +21,8 @@ from tests.capabilities.support import Lists
 from tests.laws.programs import ALL, ANY_ORDER
 from tests.laws.runs import Input, Life, Way, lateness, run
 
+# Finding the smallest failing example takes longer than the test itself, and must not be cut short.
+pytestmark = pytest.mark.timeout(900)
 PLAIN = Way()
 
 

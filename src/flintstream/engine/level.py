@@ -99,7 +99,7 @@ class LevelTask:
             ctx = OperatorContext(
                 planned.uid, planned.node.name, partition, planned.parallelism, backend, 0, parameters
             )
-            place = Place(self, planned, build_operator(planned), ctx)
+            place = Place(self, planned, build_operator(planned, plan.batch_mode), ctx)
             if planned.node.output_type is not None:
                 place.conform = conform_to(planned.node.output_type, planned.node.name, planned.node.location)
             self.places[planned.id] = place
