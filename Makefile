@@ -1,6 +1,6 @@
 # The only task runner. Every target that needs it makes .venv first, with Java if the machine has none.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fix lint types spec-spark clean
+.PHONY: help demo test check bench fix lint types crash clean
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.flintstream-stamp
@@ -12,7 +12,7 @@ help: ## show this list
 demo: $(STAMP) ## average sensor readings, live, in about a minute
 	@$(PYTHON) -m flintstream.demo
 
-test: $(STAMP) ## everything: lint, types, imports, sizes, public names, all tests
+test: $(STAMP) ## everything: lint, types, imports, sizes, public names, all tests but the long crash ones
 	@$(PYTHON) tools/checks.py $(STATIC) tests
 
 check: $(STAMP) ## the same without tests that start Spark or are slow
@@ -31,8 +31,8 @@ lint: $(STAMP) ## format and lint only
 types: $(STAMP) ## types only
 	@$(PYTHON) tools/checks.py types
 
-spec-spark: $(STAMP) ## every transcript of tests/spec on Spark, in all variants
-	@FLINTSTREAM_SPEC=all $(PYTHON) -m pytest -m spark tests/spec
+crash: $(STAMP) ## the long crash tests: a million events, ten kills of driver, workers, executors
+	@$(PYTHON) tools/checks.py slow-tests
 
 clean: ## remove all that make created: .venv, .bench, caches, builds
 	@rm -rf .venv .bench build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

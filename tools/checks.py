@@ -22,9 +22,10 @@ _COMMANDS: dict[str, list[str]] = {
     "sizes": [sys.executable, "tools/check_sizes.py"],
     "api": [sys.executable, "tools/check_api.py"],
     "quick-tests": [*_PYTEST, "-m", "not spark and not slow"],
-    "tests": _PYTEST,
+    "tests": [*_PYTEST, "-m", "not slow"],
+    "slow-tests": [*_PYTEST, "-m", "slow"],
 }
-_SPEAKING = {"quick-tests", "tests"}
+_SPEAKING = {"quick-tests", "tests", "slow-tests"}
 
 
 def run(name: str) -> tuple[bool, float]:
