@@ -190,7 +190,7 @@ class WakeUp(KeyedProcessFunction):
         yield ctx.get_current_key(), first, timestamp == alarm, late >= 0, ctx.time_domain()
 
 
-@pytest.mark.row(14)
+@pytest.mark.row(14, 22)
 def test_a_processing_time_timer_fires_once_the_clock_is_there(new_env):
     alarms = new_env().generate(generator=lambda i: i, rate=200, splits=1).key_by(lambda n: n % 2).process(WakeUp())
     processing = TimeDomain.PROCESSING_TIME

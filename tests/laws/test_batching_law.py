@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from flintstream import CollectSink, Configuration, StreamExecutionEnvironment, bounded
 from flintstream.errors import DefinitionError
+from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from tests.capabilities.support import Lists
-from tests.laws.programs import ALL, ANY_ORDER
+from tests.laws.programs import ALL, ANY_ORDER, windows_process
 from tests.laws.runs import Input, Life, Way, lateness, run
 
 # Finding the smallest failing example takes longer than the test itself, and must not be cut short.
@@ -93,6 +94,47 @@ def test_splits_may_interleave_as_they_like_if_the_program_does_not_care(program
 def test_deterministic_order_has_one_result_for_every_program(program, left, right, bound, way):
     records = Input(numbered(left), numbered(right, 100), bound)
     assert run(program, records, way, local_env) == run(program, records, Way(deterministic=True), local_env)
+
+
+@law(8)
+@given(split=LONG_SPLIT, bound=st.integers(0, 12), way=ways())
+def test_windows_are_what_flink_says_they_are(split, bound, way):
+    """The law compares runs with each other; this compares them with Flink's rules, written down record by record."""
+    (records,) = numbered([split])
+    results = run(windows_process, Input([records], bound=bound), way, local_env)
+    main, late = flinks_windows(records, bound, size=10, lateness=5)
+    assert counted(results["windows_process main"]) == counted(main)
+    assert results["windows_process late"] == late
+
+
+def flinks_windows(records: list[Any], bound: int, size: int, lateness: int) -> tuple[list[Any], list[Any]]:
+    """Return what tumbling windows of one split emit, and which records are late."""
+    held: dict[tuple[str, int], list[int]] = {}
+    fired: Counter[tuple[str, int]] = Counter()
+    main, late, watermark, newest = [], [], MIN_TIMESTAMP, MIN_TIMESTAMP
+
+    def fire(window: tuple[str, int]) -> None:
+        fired[window] += 1
+        main.append((window[0], window[1], window[1] + size, list(held[window]), fired[window], watermark))
+
+    for record in [*records, None]:
+        if record is not None:
+            window = record["key"], record["ts"] // size * size
+            last = window[1] + size - 1
+            if last + lateness <= watermark:
+                late.append(record)
+                continue
+            held.setdefault(window, []).append(record["n"])
+            if last <= watermark:
+                fire(window)
+            newest = max(newest, record["ts"])
+        before, watermark = watermark, MAX_TIMESTAMP if record is None else max(watermark, newest - bound - 1)
+        for window in sorted(held):
+            if before < window[1] + size - 1 <= watermark:
+                fire(window)
+            if window[1] + size - 1 + lateness <= watermark:
+                del held[window], fired[window]
+    return main, late
 
 
 def test_deterministic_order_refuses_idleness_by_the_clock():

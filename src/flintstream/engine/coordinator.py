@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from flintstream.engine import manifest as manifests
-from flintstream.engine.epoch import EpochContext, NewState, ReadRange, StateHandle, TaskReport
+from flintstream.engine.epoch import EpochContext, ReadRange, StateHandle, TaskReport
 from flintstream.engine.garbage import Garbage
 from flintstream.engine.lanes import LaneBook
 from flintstream.engine.ledger import check_reports
@@ -268,7 +268,7 @@ class Coordinator:
             new = report.state
             if new is not None and new.data is not None:
                 stored = replace(new.files[-1], path=inline.path, offset=inline.add(new.data))
-                new = NewState(new.keep, (*new.files[:-1], stored))
+                new = replace(new, files=(*new.files[:-1], stored), data=None)
             handles = context.handles[report.level, report.partition]
             state[f"{report.level}/{report.partition}"] = next_handle(handles, new, context.epoch, report.token)
         return state

@@ -39,11 +39,15 @@ class StateFile:
 
 @dataclass(frozen=True, slots=True)
 class StateHandle:
-    """The state of one partition: its files, oldest first, and the tokens of the attempts that wrote recent epochs."""
+    """The state of one partition: its files, oldest first, and the tokens of the attempts that wrote recent epochs.
+
+    `entries` is how many there are in tables that need not be in memory.
+    """
 
     files: tuple[StateFile, ...] = ()
     tokens: tuple[tuple[int, str], ...] = ()
     groups: tuple[int, int] = (0, 0)
+    entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,14 @@ class ControlMessage:
 class NewState:
     """Files that a task made, behind the first `keep` files of its partition's chain.
 
-    `data` is set if the last of them is small: the driver then writes it with the epoch's other small ones.
+    `data` is set if the last of them is small: the driver then writes it with the epoch's other small ones. `entries`
+    is as in `StateHandle`.
     """
 
     keep: int
     files: tuple[StateFile, ...]
     data: bytes | None = None
+    entries: int = 0
 
 
 @dataclass(slots=True)

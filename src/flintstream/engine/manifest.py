@@ -99,7 +99,7 @@ def _lane(document: dict[str, Any]) -> LaneTime:
 def _handle(document: dict[str, Any]) -> StateHandle:
     files = tuple(StateFile(**file) for file in document["files"])
     tokens = tuple((epoch, token) for epoch, token in document["tokens"])
-    return StateHandle(files, tokens, tuple(document["groups"]))
+    return StateHandle(files, tokens, tuple(document["groups"]), document["entries"])
 
 
 def path_of(epoch: int) -> str:

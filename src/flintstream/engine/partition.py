@@ -69,25 +69,30 @@ class PartitionState:
     def bring_forward(self, epoch: int, token: str | None) -> None:
         """Bring what the backends hold since `epoch` under `token` up to the epoch's start."""
         spilled = any(backend.spill is not None for backend in self._backends.values())
+        # A partition that spills does not stop at once when it shrinks a little.
+        if spilled and self._entries() <= self._limit * 3 // 4:
+            for backend in self._backends.values():
+                backend.end_spilling()
+            spilled, epoch, token = False, 0, None
         is_held, _ = files_since(self._handles, epoch, token)
-        if not spilled and (is_held or self._most_rows() <= self._limit):
+        if not spilled and (is_held or self._entries() <= self._limit):
             bring_forward(self._backends, self._handles, self._storage, epoch, token)
             self.relieve()
             return
-        view = self._begin_spilling()
-        # A partition that has just begun to spill does not stop at once when it shrinks a little.
-        if view.rows <= (self._limit * 3 // 4 if spilled else self._limit):
-            self._end_spilling()
-            bring_forward(self._backends, self._handles, self._storage, 0, None)
-            return
+        self._begin_spilling()
         if not spilled or (epoch, token) != self._target():
             for _, table in self._tables():
                 table.clear()
         bring_forward(self._backends, self._handles, self._storage, epoch, token)
         self._compact()
 
-    def _most_rows(self) -> int:
-        return sum(file.rows for handle in self._handles for file in handle.files)
+    def _entries(self) -> int:
+        """Return how many entries there are at the epoch's start; of a new layout, about how many there will be."""
+        entries = sum(handle.entries for handle in self._handles)
+        if not self._moved():
+            return entries
+        share = max(len(backend.groups) for backend in self._backends.values())
+        return entries * share // max_parallelism_of(self._backends)
 
     def _moved(self) -> bool:
         """Whether the state comes out of other partitions' files."""
@@ -122,18 +127,12 @@ class PartitionState:
         # What was removed takes room too, but it is no state: that alone is no reason to begin.
         return held if self._spill is None else max(held, sum(len(table.dirty) for table in tables))
 
-    def _begin_spilling(self) -> View:
+    def _begin_spilling(self) -> None:
         self._store = WorkingStore(self._epoch.incarnation, *self._place)
         self._view = self._store.bring_forward(self._target(), self._changes_since)
         self._spill = Spill(self._view)
         for backend in self._backends.values():
             backend.begin_spilling(self._spill)
-        return self._view
-
-    def _end_spilling(self) -> None:
-        self.close()
-        for backend in self._backends.values():
-            backend.end_spilling()
 
     def _changes_since(self, mark: Mark | None) -> Changes:
         is_held, files = files_since(self._handles, *(mark or (0, None)))
@@ -180,10 +179,17 @@ class PartitionState:
     def _chunk_size(self) -> int:
         return max(self._limit, LEAST_CHUNK)
 
-    def write(self) -> NewState | None:
-        """Write what the epoch changed; None if it changed nothing."""
+    def write(self, entries: Mapping[str, int]) -> NewState | None:
+        """Write what the epoch changed; None if it changed nothing. `entries` is how many each table has."""
         if self._spill is None:
-            return write_state(self._backends, self._handles, self._storage, self._epoch.epoch, self._path)
+            new = write_state(self._backends, self._handles, self._storage, self._epoch.epoch, self._path)
+        else:
+            new = self._write_spilled(self._spill)
+        if new is not None:
+            new.entries = sum(entries[name] for name, _ in self._tables())
+        return new
+
+    def _write_spilled(self, spill: Spill) -> NewState | None:
         resident: dict[str, pa.RecordBatch] = {}
         for backend in self._backends.values():
             resident.update(backend.delta())
@@ -195,7 +201,7 @@ class PartitionState:
             base = self._write_base({})
         if base or self._moved():
             files = ()
-        new = self._write_changes(self._spill, resident, files)
+        new = self._write_changes(spill, resident, files)
         if new is None:
             return NewState(0, base) if base else None
         return NewState(new.keep, (*base, *new.files), new.data)

@@ -87,7 +87,8 @@ def next_handle(handles: Sequence[StateHandle], new: NewState | None, epoch: int
     files = old.files if new is None else (*old.files[: new.keep], *new.files)
     # State that was taken out of other partitions' files, or was not there at all, has no name yet: the attempt's own.
     known = old.tokens or ((epoch - 1, token),)
-    return StateHandle(files, (*known, (epoch, token))[-TOKENS_KEPT:])
+    entries = old.entries if new is None else new.entries
+    return StateHandle(files, (*known, (epoch, token))[-TOKENS_KEPT:], entries=entries)
 
 
 def uid_of(name: str, uids: Container[str]) -> str | None:

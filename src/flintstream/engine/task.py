@@ -74,7 +74,7 @@ def run_level_task(
         yield from task.run_inbox(epoch, rows, report)
         yield from task.finish(epoch, report, started)
         # A batch job is one epoch and keeps no state: if it fails, it runs again from its input.
-        report.state = None if plan.batch_mode else state.write()
+        report.state = None if plan.batch_mode else state.write(report.entries)
         report.busy_seconds = time.perf_counter() - started
         task.epoch_done, task.token = epoch.epoch, token
         yield _to_driver(task, report)

@@ -132,7 +132,7 @@ class Driver:
         self.end_run()
         assert self.state is not None
         self.check_counts()
-        new = self.state.write()
+        new = self.state.write(self.process.backend.entries())
         self.state.close()
         self.state = None
         self.epoch += 1
@@ -145,14 +145,14 @@ class Driver:
         if new is None or new.data is None:
             return new
         self.storage.write(new.files[-1].path, new.data)
-        return NewState(new.keep, new.files)
+        return replace(new, data=None)
 
     def fail(self, after_writing: bool) -> None:
         """The attempt dies; its process is not used again."""
         self.begin()
         assert self.state is not None
         if after_writing:
-            self.state.write()
+            self.state.write(self.process.backend.entries())
         self.state.close()
         self.state = None
         self.processes[self.current] = Process()
@@ -163,7 +163,7 @@ class Driver:
         done = self.epoch + 1
         self.end_run()
         assert self.state is not None
-        self.state.write()
+        self.state.write(self.process.backend.entries())
         self.state.close()
         self.state = None
         self.process.done = (done, self.token)
