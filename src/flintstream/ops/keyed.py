@@ -139,7 +139,8 @@ class TimedOperator(Operator):
         self.timers.now = now
         self.timers.watermark = run.start
         emissions = Emissions()
-        while (due := self.timers.processing.pop_due(now)) is not None:
+        # A timer fires once its millisecond is over, as in Flink: records of that millisecond still come before it.
+        while (due := self.timers.processing.pop_due(now - 1)) is not None:
             self._fire_one(due, TimeDomain.PROCESSING_TIME, -1, emissions)
         if emissions.rows:
             emit_tagged(emissions.batch(run), out)

@@ -255,13 +255,13 @@ class ByTheClock(KeyedProcessFunction):
 def test_processing_time_timers_fire_when_an_epoch_starts_after_them() -> None:
     harness = WindowHarness(lambda: KeyedProcessOperator(ByTheClock()))
     harness.feed(acting(("set", 3), ("set", 9), ("set", 5), ("set", 20)), acting(("delete", 5)), Watermark(100))
-    assert harness.set_processing_time(2) == []
+    assert harness.set_processing_time(3) == []
     emissions = harness.set_processing_time(12)
     assert [emission.value for emission in emissions] == [("a", 3, 12), ("a", 9, 12), ("a", 4, 12)]
     assert {emission.timestamp for emission in emissions} == {NO_TIMESTAMP}
     assert {emission.stamp[:3] for emission in emissions} == {(FIRST, FIRST, FIRST)}
     harness.restart()
-    assert [emission.value for emission in harness.set_processing_time(20)] == [("a", 20, 20)]
+    assert [emission.value for emission in harness.set_processing_time(21)] == [("a", 20, 21)]
 
 
 class TwoInputs(Function):

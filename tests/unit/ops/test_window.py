@@ -455,9 +455,10 @@ def test_processing_time_windows_follow_the_epochs_clock() -> None:
     harness = WindowHarness(general(TumblingProcessingTimeWindows(10), apply=Contents()))
     harness.set_processing_time(3)
     harness.feed(Record("a", 1), Watermark(1000), Record("a", 2))
-    assert harness.set_processing_time(8) == []
-    (fired,) = harness.set_processing_time(9)
-    assert (fired.value, fired.timestamp) == (("a", [1, 2]), 9)
+    assert harness.set_processing_time(9) == []
+    harness.feed(Record("a", 3))  # in the window's last millisecond
+    (fired,) = harness.set_processing_time(10)
+    assert (fired.value, fired.timestamp) == (("a", [1, 2, 3]), 9)
     assert harness.late == 0
     assert harness.entries() == {}
 
@@ -467,7 +468,7 @@ def test_continuous_processing_time_trigger() -> None:
     harness = WindowHarness(general(TumblingProcessingTimeWindows(10), trigger=trigger, apply=Contents()))
     harness.set_processing_time(1)
     harness.feed(Record("a", 1))
-    for now in (4, 8, 9):
+    for now in (5, 9, 10):
         harness.set_processing_time(now)
     assert harness.values() == [("a", [1])] * 3
     assert harness.entries() == {}
@@ -484,9 +485,9 @@ def test_a_window_of_event_time_is_not_cleaned_up_by_processing_time() -> None:
 
     harness = WindowHarness(general(TUMBLING, trigger=ByClock(), apply=Contents()))
     harness.feed(Record("a", 1, 1))
-    harness.set_processing_time(9)
-    harness.feed(Record("a", 2, 2))
     harness.set_processing_time(10)
+    harness.feed(Record("a", 2, 2))
+    harness.set_processing_time(11)
     assert harness.values() == [("a", [1]), ("a", [1, 2])]
     harness.feed(END)
     assert harness.entries() == {}

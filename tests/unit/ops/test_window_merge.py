@@ -141,8 +141,8 @@ def test_sessions_in_processing_time() -> None:
     harness.feed(Record("a", 1))
     harness.set_processing_time(5)
     harness.feed(Record("a", 2))
-    assert harness.set_processing_time(13) == []
-    (fired,) = harness.set_processing_time(14)
+    assert harness.set_processing_time(14) == []
+    (fired,) = harness.set_processing_time(15)
     assert (fired.value, fired.timestamp) == (("a", [1, 2]), 14)
     assert harness.entries() == {}
 

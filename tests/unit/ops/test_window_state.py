@@ -213,8 +213,8 @@ def test_a_trigger_can_use_value_and_map_state_processing_time_and_metrics() -> 
     harness.set_processing_time(100)
     harness.feed(Record("a", 1, 3), Record("a", 2, 4), Record("b", 3, 4))
     assert harness.ctx.counters == {"user.elements": 3}
-    assert harness.set_processing_time(104) == []
-    assert [e.value for e in harness.set_processing_time(105)] == [("a", [1, 2])]
+    assert harness.set_processing_time(105) == []
+    assert [e.value for e in harness.set_processing_time(106)] == [("a", [1, 2])]
     assert set(harness.entries()) == {"#event-timers", "#trigger:firings", "#trigger:by-value"}
     harness.feed(END)
     assert harness.entries() == {}
