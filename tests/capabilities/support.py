@@ -12,8 +12,6 @@ from flintstream import CollectSink, DataStream, MapFunction, Split, SplitSource
 Declare = Callable[[StreamExecutionEnvironment, CollectSink], None]
 """Declares a program that ends in the sink."""
 
-NewEnv = Callable[..., StreamExecutionEnvironment]
-
 
 class Lists(SplitSource):
     """A source whose splits are the lists given, each with an order of its own."""
