@@ -83,7 +83,7 @@ def contests(scale: float) -> list[Contest]:
             "keyed process function, running sum, an output per record, 100,000 keys, parallelism 2",
             [
                 Entry("flintstream", "ours/keyed.py", many(20e6)),
-                Entry("spark transformWithState", "rivals/keyed_stock_spark.py", many(600e3), "spark"),
+                Entry("spark transformWithState", "rivals/keyed_stock_spark.py", many(1.5e6), "spark"),
                 Entry("pyflink thread mode", "rivals/keyed_pyflink.py", many(2e6), "flink"),
                 Entry("bytewax stateful_map, recovery on", "rivals/keyed_bytewax.py", many(4e6), "bytewax"),
             ],
