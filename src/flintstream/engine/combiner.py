@@ -16,13 +16,21 @@ from flintstream.engine.envelope import Envelope, Sender, write_partials
 from flintstream.graph.nodes import AggregateNode
 from flintstream.ops.batch import Batch
 from flintstream.ops.window_fold import WindowFolder, with_groups
+from flintstream.ops.window_keys import key_names
 from flintstream.planner.plan import Link, PlannedOperator
 from flintstream.state.keygroups import partition_of
-from flintstream.state.partials import PartialTable, to_batch
+from flintstream.state.partials import PartialTable, concat, to_batch
+
+_FOLDS_PER_KEY = 8
+_MOST_BYTES = 1 << 27
 
 
 class Combiner:
-    """The partial results of one edge in one task and epoch."""
+    """The partial results of one edge in one task and epoch.
+
+    What folding costs is above all the keys it meets, not the records. So records wait until there are several of each
+    key, as far as memory allows; how many keys there are is what the last fold showed.
+    """
 
     def __init__(self, link: Link, target: PlannedOperator, max_parallelism: int) -> None:
         node = target.node
@@ -33,6 +41,9 @@ class Combiner:
         self._target = target
         self._max_parallelism = max_parallelism
         self._table = PartialTable(self._folder.merge)
+        self._waiting: dict[tuple[int, tuple[str, ...]], list[pa.Table]] = {}
+        self._waiting_rows = self._waiting_bytes = 0
+        self._keys = 0
         self._records = 0
 
     def take(self, batch: Batch, watermark: int) -> Batch | None:
@@ -47,17 +58,34 @@ class Combiner:
                 return rest
             batch, starts = batch.take(kept), starts[kept]
         self._records += len(batch)
-        for start, part in self._folder.partials(batch.values, self._key.keys(batch.values), starts):
-            self._table.add(start, part)
+        for start, part in self._folder.inputs(batch.values, self._key.keys(batch.values), starts):
+            # Keys of several types are not for one grouping: merging finds out which of them are equal.
+            self._waiting.setdefault((start, tuple(key_names(part))), []).append(part)
+            self._waiting_rows += part.num_rows
+            self._waiting_bytes += part.nbytes
+        if self._waiting_rows >= _FOLDS_PER_KEY * self._keys or self._waiting_bytes >= _MOST_BYTES:
+            self._fold()
         return rest
+
+    def _fold(self) -> None:
+        """Fold what has waited."""
+        waiting, self._waiting = self._waiting, {}
+        self._waiting_rows = self._waiting_bytes = self._keys = 0
+        for (start, _), parts in waiting.items():
+            folded = self._folder.fold(concat(parts))
+            self._keys += folded.num_rows
+            self._table.add(start, folded)
 
     def flush(self, sender: Sender) -> Iterator[tuple[int, int, Envelope]]:
         """Yield (partition, rows, envelope) of everything folded, and begin anew."""
+        self._fold()
         if not self._table.windows:
             return
         merged: dict[int, pa.Table] = {}
         for start in sorted(self._table.windows):
-            merged[start] = with_groups(self._folder.merge(self._table.pop(start)), self._max_parallelism)
+            parts = self._table.windows[start]
+            folded = parts[0] if len(parts) == 1 else self._folder.merge(concat(parts))
+            merged[start] = with_groups(folded, self._max_parallelism)
         self._table.clear()
         records, self._records = self._records, 0
         for partition in range(self._target.parallelism):

@@ -39,11 +39,19 @@ class WindowFolder:
 
     def partials(self, values: Values, keys: Values, starts: I64) -> Iterator[tuple[int, pa.Table]]:
         """Yield a partial result for each window that some record is in."""
+        for start, part in self.inputs(values, keys, starts):
+            yield start, self.fold(part)
+
+    def inputs(self, values: Values, keys: Values, starts: I64) -> Iterator[tuple[int, pa.Table]]:
+        """Yield for each window its records, as the columns that `fold` needs of them."""
         columns = key_columns(*keys.column())
         for _, aggregate in self.aggregates:
             columns.update(aggregate.inputs(values))
-        for start, part in _by_window(starts, pa.table(columns)):
-            yield start, self._grouped(part, [s for _, aggregate in self.aggregates for s in aggregate.folds(part)])
+        return _by_window(starts, pa.table(columns))
+
+    def fold(self, table: pa.Table) -> pa.Table:
+        """Fold records that were taken apart by `inputs` into a partial result."""
+        return self._grouped(table, [step for _, aggregate in self.aggregates for step in aggregate.folds(table)])
 
     def merge(self, table: pa.Table) -> pa.Table:
         """Fold the rows of each key into one."""

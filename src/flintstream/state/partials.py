@@ -40,7 +40,8 @@ class PartialTable:
     def _pile(self, start: int, part: pa.Table) -> None:
         parts = self.windows.setdefault(start, [])
         parts.append(part)
-        if len(parts) > MOST_PARTS and self._merge is not None:
+        # Merging costs as much as there are rows: what was merged must at least double before it is merged again.
+        if len(parts) > MOST_PARTS and self._merge is not None and _rows(parts[1:]) >= parts[0].num_rows:
             self.windows[start] = [self._merge(concat(parts))]
 
     def pop(self, start: int) -> pa.Table:
@@ -85,6 +86,10 @@ class PartialTable:
         return sum(part.num_rows for parts in self.windows.values() for part in parts)
 
 
+def _rows(parts: list[pa.Table]) -> int:
+    return sum(part.num_rows for part in parts)
+
+
 def concat(parts: list[pa.Table]) -> pa.Table:
     """Return all rows; a column that some parts lack is null there."""
     return parts[0] if len(parts) == 1 else pa.concat_tables(parts, promote_options="permissive")
@@ -111,6 +116,9 @@ def split_windows(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
         return
     starts = batch.column("window_start").to_numpy()
     table = pa.Table.from_batches([batch.replace_schema_metadata(None)]).drop_columns(["window_start"])
+    if starts[0] == starts[-1] and (starts == starts[0]).all():
+        yield int(starts[0]), table
+        return
     for start in np.unique(starts).tolist():
         yield start, table.filter(pa.array(starts == start))
 
