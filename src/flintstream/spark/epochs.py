@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from flintstream.engine.envelope import FAILED
 from flintstream.engine.epoch import EpochContext, TaskReport
@@ -25,12 +26,15 @@ from flintstream.spark.source_kinds import reads_frames
 from flintstream.spark.tasks import ExchangeFunction, LevelFunction, PlanReference, RangeFunction
 from flintstream.state.storage import Storage
 
-ENVELOPE_DDL = (
-    "partition int not null, level int not null, target int not null, edge int not null, producer int not null, "
-    "attempt bigint not null, watermark bigint not null, lane bigint not null, position bigint not null, "
-    "blob binary not null"
+_NUMBERS = ("partition", "level", "target", "edge", "producer")
+_LONG_NUMBERS = ("attempt", "watermark", "lane", "position")
+ENVELOPE_SCHEMA = StructType(
+    [
+        *[StructField(name, IntegerType(), nullable=False) for name in _NUMBERS],
+        *[StructField(name, LongType(), nullable=False) for name in _LONG_NUMBERS],
+        StructField("blob", BinaryType(), nullable=False),
+    ]
 )
-
 
 BLOBS_PER_BATCH = 64
 BYTES_PER_BATCH = 128 << 20
@@ -94,6 +98,10 @@ class SparkRunner:
         self._storage = storage
         self._sessions = BorrowedSessions(epoch_settings(plan))
         packed = pack_plan(plan)
+        # Every column is a call into the JVM, and an epoch on little input is not much more than a number of those.
+        self._partition = F.col("partition")
+        self._order = [F.col("edge") > 0, F.col("watermark"), F.col("lane"), F.col("position")]
+        self._reported = [F.col("edge"), F.col("blob")]
         digest = hashlib.sha256(packed).hexdigest()
         self.reference = PlanReference(digest, session.sparkContext.broadcast(packed), search_path())
 
@@ -107,20 +115,19 @@ class SparkRunner:
         """Run an epoch on a DataFrame, whose rows `first` understands."""
         with translated(self._plan):
             self._sessions.prepare(frame.sparkSession)
-            rows = self._levels(frame, context, first).select("edge", "blob").collect()
+            rows = self._levels(frame, context, first).select(*self._reported).collect()
         for edge, blob in rows:
             if edge == FAILED:
                 raise pickle.loads(bytes(blob))
         return [pickle.loads(bytes(blob)) for _, blob in rows]
 
     def _levels(self, frame: DataFrame, context: EpochContext, first: Callable[..., Any]) -> DataFrame:
-        current = frame.mapInArrow(first, ENVELOPE_DDL)
+        current = frame.mapInArrow(first, ENVELOPE_SCHEMA)
         for level in range(1, self._plan.levels):
-            current = current.repartitionById(self._plan.partitions(level), F.col("partition")).sortWithinPartitions(
-                F.col("edge") > 0, "watermark", "lane", "position"
-            )
+            current = current.repartitionById(self._plan.partitions(level), self._partition)
+            current = current.sortWithinPartitions(*self._order)
             function = ExchangeFunction(self.reference, context, level, self._storage)
-            current = current.mapInArrow(function, ENVELOPE_DDL)
+            current = current.mapInArrow(function, ENVELOPE_SCHEMA)
         return current
 
     def close(self) -> None:

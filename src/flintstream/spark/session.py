@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
@@ -38,6 +39,9 @@ _SHORT_HISTORIES = {
 _LOCAL_CHECKPOINT_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+
+# Over TCP, Spark and its Python workers wait some 40 ms for each other's acknowledgements in every small stage.
+_SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"} if hasattr(socket, "AF_UNIX") else {}
 
 _CONNECT = describe(
     "Flintstream cannot run on Spark Connect",
@@ -86,6 +90,7 @@ def embedded_settings(parallelism: int, app_name: str, extra: Mapping[str, str])
         "spark.default.parallelism": str(parallelism),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **_SOCKETS,
         # The default options come before the extra ones, so users may still add options of their own.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
         **_SHORT_HISTORIES,
@@ -194,6 +199,9 @@ def _advice(context: SparkContext) -> list[str]:
         advice.append(f"spark.master is {context.master!r}, which never tries a failed task again; use local[k,4]")
     if context.getConf().get("spark.python.worker.reuse", "true") == "false":
         advice.append("spark.python.worker.reuse is 'false', so every task reads its state again; set it to 'true'")
+    for name, value in _SOCKETS.items():
+        if context.getConf().get(name, "false") != value:
+            advice.append(f"{name} is not {value!r}, which makes every epoch some 80 ms longer; set it")
     return advice
 
 
