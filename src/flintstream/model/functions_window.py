@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from flintstream.model.context import KeyedStateStore
 from flintstream.model.functions import Function
+from flintstream.model.panes import PaneInfo
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
@@ -54,6 +55,17 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
             """Return event time in ms."""
 
         @abstractmethod
+        def pane(self) -> PaneInfo:
+            """Return which of the window's panes this is, if the stream declares panes, by `accumulating()` say."""
+
+        def completeness(self) -> float | None:
+            """Return which share of the records is believed to have come; None if no strategy has an opinion.
+
+            `WatermarkStrategy.learned(...)` has one: the share of records whose lateness its bound covers.
+            """
+            return None
+
+        @abstractmethod
         def window_state(self) -> KeyedStateStore:
             """Return the state of this key and this window; whoever uses it clears it in `clear`."""
 
@@ -78,6 +90,17 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
         @abstractmethod
         def window(self) -> W2:
             """Return the window."""
+
+        def completeness(self) -> float | None:
+            """Return which share of the records is believed to have come; None if no strategy has an opinion.
+
+            `WatermarkStrategy.learned(...)` has one: the share of records whose lateness its bound covers.
+            """
+            return None
+
+        @abstractmethod
+        def pane(self) -> PaneInfo:
+            """Return which of the window's panes this is, if the stream declares panes, by `accumulating()` say."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:

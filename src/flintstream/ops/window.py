@@ -5,8 +5,8 @@ say so. It owns what lies between: lateness, timers, state by `(key, window)`, m
 of a key is gone, nothing of it is left, neither state nor timers.
 
 Flink: runtime.operators.windowing.WindowOperator. Differs from Flink: a record that is late in all its windows is
-counted even if it also goes to the side output; a window whose result is None gives no result but is purged and cleaned
-up all the same.
+counted even if it also goes to the side output, and so is one that belongs to no window; a window whose result is None
+gives no result but is purged and cleaned up all the same.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from flintstream.model.functions_window import (
     ProcessWindowFunction,
     WindowFunction,
 )
+from flintstream.model.panes import Panes
 from flintstream.model.tags import OutputTag
 from flintstream.model.time import MAX_TIMESTAMP
 from flintstream.model.triggers import Trigger, TriggerResult
@@ -33,9 +34,10 @@ from flintstream.ops.keyed import TimedOperator
 from flintstream.ops.operator import OperatorContext, Output
 from flintstream.ops.run import Emissions, Run, Span
 from flintstream.ops.tagging import emit_tagged
-from flintstream.ops.window_contents import Contents, aggregated, collected, merge_into, reduced
+from flintstream.ops.window_contents import Contents, TimedAggregate, aggregated, collected, merge_into, reduced
 from flintstream.ops.window_context import AssignerContext, ProcessContext, TriggerContext
 from flintstream.ops.window_merge import MergingWindows
+from flintstream.ops.window_panes import Cause, PaneCounter
 from flintstream.state.map_table import MapTable
 from flintstream.state.table import Table
 
@@ -47,8 +49,10 @@ class WindowOperator(TimedOperator):
     """Any assigner with any trigger.
 
     `reduce` or `aggregate` make the contents one value; without them a window keeps its records. `apply` turns what a
-    window shows into results; without it, that is the result.
+    window shows into results; without it, that is the result. `panes` is set before `open`; None: they are not counted.
     """
+
+    panes: Panes | None = None
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class WindowOperator(TimedOperator):
         self._functions = [function for function in (reduce, aggregate, apply) if function is not None]
         self._reduce, self._aggregate, self._apply = reduce, aggregate, apply
         self._event_time = assigner.is_event_time()
+        self._is_timed = isinstance(aggregate, TimedAggregate)
         self._check()
 
     def _check(self) -> None:
@@ -90,7 +95,8 @@ class WindowOperator(TimedOperator):
         self._contents = self._contents_of_window()
         self._table = ctx.backend.table(f"{ctx.uid}/#window-contents", lambda: Table("window-contents", parts=2))
         self._assigner_ctx = AssignerContext(self.timers, runtime)
-        self._trigger_ctx = TriggerContext(ctx, self.timers)
+        self._trigger_ctx = TriggerContext(ctx, self.timers, self._is_cleanup)
+        self._counter = None if self.panes is None else PaneCounter(ctx, self.panes)
         self._process_ctx = ProcessContext(ctx, self.timers, runtime, merging)
         self._call = None if self._apply is None else window_call(self._apply, self._process_ctx)
         self._clear: Callable[[Any], None] | None = None
@@ -159,17 +165,21 @@ class WindowOperator(TimedOperator):
                 end_record_span(emissions, start, index, window.max_timestamp())
             self._register_cleanup(key, window)
         if not taken and (windows or self._is_element_late(timestamp)):
-            self._take_late(index, value, timestamp, emissions)
+            self._take_late(index, value, timestamp, emissions, windows)
+        elif not taken:
+            self.ctx.count("dropped")
 
     def _put(self, entry: tuple[Any, Any], value: Any, timestamp: int) -> None:
         """Add a record to the contents of a window."""
         held = self._table.data[entry]
         contents = self._contents
+        if self._is_timed:
+            value = (value, timestamp)
         self._table.put(entry, contents.first(value) if held is None else contents.add(held, value))
 
-    def _take_late(self, index: int, value: Any, timestamp: int, emissions: Emissions) -> None:
+    def _take_late(self, index: int, value: Any, timestamp: int, emissions: Emissions, windows: Iterable[Any]) -> None:
         """Count a record that no window took because it came too late, and send it to the side output."""
-        self.ctx.count("late")
+        self.ctx.count_late(self.backend.key, value, timestamp, self.timers.watermark, windows)
         if self._late_tag is not None:
             emissions.rows.append((self._late_tag, value))
             end_record_span(emissions, len(emissions.rows) - 1, index, timestamp)
@@ -185,17 +195,60 @@ class WindowOperator(TimedOperator):
         react = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
         result = react(time, window, self._trigger_ctx)
         entry = (key, state_window)
-        self._obey(result, key, window, entry, rows)
-        if is_event == self._event_time and time == self._cleanup_time(window):
+        leaves = is_event == self._event_time and time == self._cleanup_time(window)
+        if result is not TriggerResult.CONTINUE:
+            cause = None
+            if self._counter is not None:
+                own = is_event == self._event_time
+                cause = Cause(time if own else self._reached(), own, leaves)
+            self._obey(result, key, window, entry, rows, cause)
+        if leaves:
             self._clear_all(key, window, entry)
         return window.max_timestamp()
 
-    def _obey(self, result: TriggerResult, key: Any, window: Any, entry: tuple[Any, Any], rows: list[Any]) -> None:
-        """Do what the trigger says."""
-        if result.is_fire():
+    def _reached(self) -> int:
+        """Return how far the clock of the windows is: its timers up to there have fired."""
+        return self.timers.watermark if self._event_time else self.timers.now - 1
+
+    def _obey(
+        self,
+        result: TriggerResult,
+        key: Any,
+        window: Any,
+        entry: tuple[Any, Any],
+        rows: list[Any],
+        cause: Cause | None = None,
+    ) -> None:
+        """Do what the trigger says, at a record unless there is another cause."""
+        if self._counter is not None:
+            result = self._give_pane(self._counter, result, key, window, entry, rows, cause or Cause(self._reached()))
+        elif result.is_fire():
             self._show(key, window, entry, rows)
         if result.is_purge():
             self._forget(entry)
+
+    def _give_pane(
+        self,
+        counter: PaneCounter,
+        result: TriggerResult,
+        key: Any,
+        window: Any,
+        entry: tuple[Any, Any],
+        rows: list[Any],
+        cause: Cause,
+    ) -> TriggerResult:
+        """Append a window's next pane to `rows`, if it holds anything; return what is left to do."""
+        fires = result.is_fire() and self._table.data[entry] is not None
+        if fires:
+            info = self._process_ctx.pane_info = counter.next(key, window, cause)
+            start = len(rows)
+            self._show(key, window, entry, rows)
+            counter.give(key, window, info, rows, start)
+        if fires and counter.discards:
+            result = TriggerResult.PURGE
+        if result.is_purge():
+            counter.purge(key, window, is_endless=self._cleanup_time(window) == MAX_TIMESTAMP)
+        return result
 
     def _show(self, key: Any, window: Any, entry: tuple[Any, Any], rows: list[Any]) -> None:
         """Append the results of a window to `rows`; a window that holds nothing has none."""
@@ -222,6 +275,9 @@ class WindowOperator(TimedOperator):
         if self._clear is not None:
             self._process_ctx.at(window)
             self._clear(self._process_ctx)
+        if self._counter is not None:
+            self._counter.clear(key, window)
+        self._unregister_cleanup(key, window)
         if self._merging is not None:
             self._merging.retire(key, window)
 
@@ -235,16 +291,21 @@ class WindowOperator(TimedOperator):
         key, ctx = self.backend.key, self._trigger_ctx
         ctx.window, ctx.merged = result, merged
         self._trigger.on_merge(result, ctx)
+        ctx.clear_merged(self._trigger)
         for window in merged:
-            ctx.window = window
-            self._trigger.clear(window, ctx)
             self._unregister_cleanup(key, window)
+        if self._counter is not None:
+            self._counter.merge(key, result, merged, result.max_timestamp() <= self._reached())
         merge_into(self._table, key, target, sources, self._contents.merge)
 
     def _cleanup_time(self, window: Any) -> int:
         """Return when a window goes away; MAX_TIMESTAMP: never, unless event time ends."""
         lateness = self._lateness if self._event_time else 0
         return min(window.max_timestamp() + lateness, MAX_TIMESTAMP)
+
+    def _is_cleanup(self, window: Any, time: int, event_time: bool) -> bool:
+        """Say whether a timer is that of a window's end."""
+        return event_time == self._event_time and time == self._cleanup_time(window) != MAX_TIMESTAMP
 
     def _register_cleanup(self, key: Any, window: Any) -> None:
         time = self._cleanup_time(window)

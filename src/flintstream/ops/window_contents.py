@@ -29,6 +29,10 @@ class Contents:
     empty: Callable[[], list[Any] | None]
 
 
+class TimedAggregate(AggregateFunction):
+    """An aggregate whose values are `(record, timestamp)` pairs."""
+
+
 def reduced(function: ReduceFunction) -> Contents:
     """Return contents that are reduced to one value as records come."""
     reduce = entry_point(function, "reduce")

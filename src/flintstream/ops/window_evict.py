@@ -38,6 +38,8 @@ class EvictingWindowOperator(WindowOperator):
     ) -> None:
         super().__init__(assigner, trigger, allowed_lateness_ms, late_tag, reduce, aggregate, apply)
         self._evictor = evictor
+        # Contents are pairs here in any case; whether the function wants them is a question of what is shown.
+        self._shows_pairs, self._is_timed = self._is_timed, False
 
     def open(self, ctx: OperatorContext) -> None:
         super().open(ctx)
@@ -56,7 +58,8 @@ class EvictingWindowOperator(WindowOperator):
             return
         elements = [TimestampedValue(value, timestamp) for value, timestamp in held]
         self._evictor.evict_before(elements, len(elements), window, self._evictor_ctx)
-        shown = fold(self._shown, [element.get_value() for element in elements])
+        kept = map(_as_kept, elements) if self._shows_pairs else (element.get_value() for element in elements)
+        shown = fold(self._shown, list(kept))
         self._emit(key, window, shown, rows)
         self._evictor.evict_after(elements, len(elements), window, self._evictor_ctx)
         if len(elements) < len(held):

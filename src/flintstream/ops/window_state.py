@@ -146,6 +146,16 @@ class WindowStateStore(KeyedStateStore):
             raise DefinitionError(describe(what, f"operator {self._ctx.name!r}", remedy))
         merge_into(self._table(state_descriptor), self._ctx.backend.key, target, sources, merge)
 
+    def copies(self, state_descriptor: StateDescriptor, windows: Iterable[Any]) -> dict[Any, Any]:
+        """Return what the current key holds for these windows, so that it can be changed without harm to that."""
+        data, key = self._table(state_descriptor).data, self._ctx.backend.key
+        held = {window: data[key, window] for window in windows}
+        return {window: list(each) if isinstance(each, list) else each for window, each in held.items()}
+
+    def restore(self, state_descriptor: StateDescriptor, window: Any, held: Any) -> None:
+        """Set what the current key holds for a window; None removes it."""
+        self._table(state_descriptor).put((self._ctx.backend.key, window), held)
+
     def _view(self, descriptor: StateDescriptor, build: Callable[[Any, Any], Any]) -> Any:
         """Return the view made for this descriptor; asked for per record, so it is made once."""
         held = self._views.get(descriptor.name)

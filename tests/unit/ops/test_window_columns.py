@@ -171,8 +171,8 @@ def test_partial_results_from_before_the_shuffle_are_as_good_as_records(script: 
     for begin, stop in itertools.pairwise(bounds):
         part = records[begin:stop]
         keys, values = Values([record.key for record in part]), Values([record.value for record in part])
-        starts = folder.starts(np.array([record.timestamp for record in part]))
-        for start, partial in folder.partials(values, keys, starts):
+        times = np.array([record.timestamp for record in part])
+        for start, partial in folder.partials(values, keys, folder.starts(times), times):
             harness.operator.add_partial(start, with_groups(partial, 16))
     harness.feed(END)
     assert found(harness) == Model([*records, END]).rows()
