@@ -20,12 +20,18 @@ from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.ops.batch import FIRST, I64, Stamp, sort_order
 
 END_POSITION = MAX_TIMESTAMP
+Estimates = tuple[tuple[int, float], ...]
+"""Pairs (watermark, share): from that watermark on, this share of all records is believed to have come."""
 _NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSteps:
-    """What one chunk of a lane did to its watermark; positions are indices in the chunk."""
+    """What one chunk of a lane did to its watermark; positions are indices in the chunk.
+
+    `memory` is what its strategy knows of the lane now, if it remembers anything; `idle` whether it says so itself;
+    `top` is the greatest timestamp, and `skew` how far behind the greatest before it a record was at most.
+    """
 
     lane: int
     order: tuple[object, ...]
@@ -33,6 +39,11 @@ class ChunkSteps:
     watermarks: I64
     count: int
     finished: bool = False
+    memory: str | None = None
+    idle: bool = False
+    top: int = MIN_TIMESTAMP
+    skew: int = 0
+    estimates: Estimates = ()
 
     @property
     def last(self) -> int:
@@ -46,7 +57,9 @@ class LaneTime:
 
     `count` records came before, so a position is the record's number in its lane, whatever chunk brought it. `pending`
     are steps of earlier epochs that deterministic order has not passed yet, as (positions, watermarks after).
-    `active_at` is the processing time of its last record.
+    `active_at` is the processing time of its last record. `memory` belongs to the strategy, as text; `is_marked` says
+    that the strategy itself has left the lane out. `top` and `skew` are of all its records. `estimates` tell how
+    complete results are believed to be, if the strategy has an opinion.
     """
 
     watermark: int = MIN_TIMESTAMP
@@ -55,6 +68,11 @@ class LaneTime:
     finished: bool = False
     pending: tuple[Sequence[int], Sequence[int]] = ((), ())
     active_at: int = 0
+    memory: str = ""
+    is_marked: bool = False
+    top: int = MIN_TIMESTAMP
+    skew: int = 0
+    estimates: Estimates = ()
 
     @property
     def newest(self) -> int:
@@ -73,11 +91,18 @@ class LaneTrack:
     before: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     levels: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     after: int = MIN_TIMESTAMP
+    memory: str = ""
+    is_marked: bool = False
+    top: int = MIN_TIMESTAMP
+    skew: int = 0
+    estimates: Estimates = ()
 
 
 def track_lane(start: LaneTime, chunks: Iterable[ChunkSteps], finish: bool) -> LaneTrack:
     """Put a lane's chunks in order and return its steps; `finish` says that the lane ends with this epoch."""
     track = LaneTrack(count=start.count, finished=start.finished, after=start.newest)
+    track.memory, track.is_marked, track.estimates = start.memory, start.is_marked, start.estimates
+    track.top, track.skew = start.top, start.skew
     positions = [np.array(start.pending[0], np.int64)]
     levels = [np.array(start.pending[1], np.int64)]
     for chunk in sorted(chunks, key=lambda c: c.order):
@@ -88,6 +113,10 @@ def track_lane(start: LaneTime, chunks: Iterable[ChunkSteps], finish: bool) -> L
         track.after = max(track.after, chunk.last)
         track.count += chunk.count
         finish = finish or chunk.finished
+        if chunk.memory is not None:
+            track.memory, track.is_marked = chunk.memory, chunk.idle
+        track.top, track.skew = max(track.top, chunk.top), max(track.skew, chunk.skew)
+        track.estimates = (*track.estimates, *chunk.estimates)
     if finish and not track.finished:
         track.finished = True
         if track.after < MAX_TIMESTAMP:
@@ -117,8 +146,13 @@ class EventClock:
 
     def __init__(self, start: int, lanes: Mapping[int, LaneTime], tracks: Mapping[int, LaneTrack]) -> None:
         self.start = start
+        self._estimates = [track.estimates for track in tracks.values() if track.estimates]
         # A lane that ends is not idle: its end must count.
-        active = {lane: t for lane, t in tracks.items() if t.chunks or len(t.positions) or not lanes[lane].idle}
+        active = {
+            lane: track
+            for lane, track in tracks.items()
+            if len(track.positions) or not lanes[lane].idle or (track.chunks and not track.is_marked)
+        }
         moving = [(lane, track) for lane, track in sorted(active.items()) if len(track.positions)]
         still = [track.after for track in active.values() if not len(track.positions)]
         floor = min(still, default=MAX_TIMESTAMP)
@@ -153,6 +187,13 @@ class EventClock:
     def end(self) -> int:
         """The operator's watermark after the epoch."""
         return int(self.watermarks[-1]) if len(self.watermarks) else self.start
+
+    def completeness(self, watermark: int) -> float | None:
+        """Return which share of the records up to a watermark has come, as the lanes believe; None if none says."""
+        if watermark == MAX_TIMESTAMP or not self._estimates:
+            return 1.0 if self._estimates else None
+        shares = [[share for since, share in each if since <= watermark] for each in self._estimates]
+        return min((each[-1] for each in shares if each), default=None)
 
     def insertion(self, stamp: Stamp) -> I64:
         """Return for every advance how many of the sorted records stand before it.

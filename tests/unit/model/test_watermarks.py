@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from flintstream.errors import InvalidArgumentError, TypeMismatchError
 from flintstream.model.row import Row
 from flintstream.model.time import MIN_TIMESTAMP, Duration
+from flintstream.model.watermark_generators import WatermarkGenerator, WatermarkOutput
+from flintstream.model.watermark_options import TimeRange
 from flintstream.model.watermarks import TimestampAssigner, WatermarkStrategy, bounded, monotonous
 
 
@@ -84,8 +88,56 @@ def test_the_last_named_origin_of_timestamps_wins() -> None:
 
 @pytest.mark.parametrize(
     "build",
-    [lambda: bounded("-1s"), lambda: monotonous().with_idleness(0), lambda: monotonous(on=""), lambda: bounded("soon")],
+    [
+        lambda: bounded("-1s"),
+        lambda: monotonous().with_idleness(0),
+        lambda: monotonous(on=""),
+        lambda: bounded("soon"),
+        lambda: monotonous().between(),
+        lambda: monotonous().between(5, 5),
+        lambda: monotonous().with_watermark_alignment("", "1s"),
+        lambda: monotonous().with_watermark_alignment("g", 0),
+        lambda: WatermarkStrategy.learned(1.0),
+        lambda: WatermarkStrategy.learned(0.9, half_life=0),
+        lambda: WatermarkStrategy.learned(0.9, max_out_of_orderness="-1s"),
+    ],
 )
 def test_impossible_settings_are_refused(build: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         build()
+
+
+class Silent(WatermarkGenerator):
+    def on_event(self, event: Any, timestamp: int, output: WatermarkOutput) -> None:
+        pass
+
+
+def test_a_generator_is_given_as_what_makes_it() -> None:
+    assert WatermarkStrategy.for_generator(Silent).generator is Silent
+    for wrong in (Silent(), 7):
+        given: Any = wrong
+        with pytest.raises(TypeMismatchError, match="does not make watermark generators"):
+            WatermarkStrategy.for_generator(given)
+
+
+def test_strategies_that_need_all_records_in_order_say_so() -> None:
+    in_order = [WatermarkStrategy.for_generator(Silent), WatermarkStrategy.learned(), monotonous().between(end=5)]
+    assert all(strategy.is_sequential for strategy in in_order)
+    assert not any(strategy.is_sequential for strategy in (monotonous(), WatermarkStrategy.for_ingestion_time()))
+
+
+def test_an_expression_is_an_origin_of_timestamps_too() -> None:
+    strategy = monotonous(on="ts").with_timestamp_expression(pc.field("s") * 1000)
+    assert (strategy.column, strategy.assigner) == (None, None)
+    assert strategy.with_timestamp_column("ts").expression is None
+    # Comparing expressions makes a third one; comparing strategies must not.
+    assert (WatermarkStrategy.no_watermarks().with_timestamp_expression(pc.field("s")) == strategy) is False
+    wrong: Any = "s * 1000"
+    with pytest.raises(TypeMismatchError, match="not an Arrow expression"):
+        monotonous().with_timestamp_expression(wrong)
+    copy = pickle.loads(pickle.dumps(strategy))
+    assert str(copy.expression.arrow) == str(pc.field("s") * 1000)
+
+
+def test_a_range_may_be_given_in_any_kind_of_time() -> None:
+    assert monotonous().between("1970-01-01T00:00:01", 2000).range == TimeRange(1000, 2000)
