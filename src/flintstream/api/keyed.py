@@ -7,15 +7,18 @@ without either file importing the other in a circle.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-from flintstream.api.arguments import TypeLike, read, require
+from flintstream.api.arguments import TypeLike, read, read_late, require
 from flintstream.api.settings import check_count
 from flintstream.api.stream import Streamlike
 from flintstream.api.windowed import WindowedStream
 from flintstream.errors import TypeMismatchError, describe
 from flintstream.graph.location import users_line
+from flintstream.graph.nodes import SortNode
 from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from flintstream.model.assigners_data import DeltaWindows, UntilWindows
 from flintstream.model.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -28,9 +31,10 @@ from flintstream.model.functions import (
 )
 from flintstream.model.functions_process import KeyedProcessFunction
 from flintstream.model.infer import infer_return_type, infer_yield_type
+from flintstream.model.tags import OutputTag
 from flintstream.model.window_assigner import WindowAssigner
 from flintstream.ops.rolling import FieldReduce, Rolling, StatefulMap
-from flintstream.ops.selectors import KeySource
+from flintstream.ops.selectors import KeySource, field_of_row
 
 S = TypeVar("S")
 
@@ -149,7 +153,57 @@ class KeyedOperations(Generic[S]):
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[S]:
         """Put every `size` records of a key into a window; with `slide` a window begins at every `slide`-th."""
-        check_count("the window's size", size)
-        check_count("the window's slide", slide, least=0)
-        assigner = CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
-        return WindowedStream(self._stream, self._key, assigner)
+        return WindowedStream(self._stream, self._key, by_count(size, slide))
+
+    def delta_window(self, value: Callable[[Any], Any] | str | int, threshold: float) -> WindowedStream[S]:
+        """Put the records of a key into one window until a value has changed by more than `threshold`.
+
+        `value` is a function of a record, or a field. The record that has changed so much since the first one of the
+        window begins the next window. What is open at the end of the input gives its result then.
+
+        >>> from flintstream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> speeds = env.from_collection([("car", 50), ("car", 58), ("car", 61), ("car", 49)]).key_by(0)
+        >>> list(speeds.delta_window(1, 10).reduce(lambda x, y: (x[0], max(x[1], y[1]))).execute_and_collect())
+        [('car', 58), ('car', 61), ('car', 49)]
+        """
+        function = partial(field_of_row, field=value) if isinstance(value, str | int) else value
+        return self.window(read(lambda chosen: DeltaWindows(threshold, chosen), function))
+
+    def window_until(self, condition: Callable[[Any], bool]) -> WindowedStream[S]:
+        """Put the records of a key into one window until one fulfils the condition, which is the window's last.
+
+        As in `window_until(lambda record: record["type"] == "logout")`. What is open at the end of the input gives its
+        result then.
+        """
+        return self.window(read(UntilWindows, condition))
+
+    def sort_by_event_time(self, late: str | OutputTag = "drop") -> S:
+        """Put the records of each key into the order of event time: each leaves when the watermark has passed it.
+
+        Records with equal timestamps keep their order. A record that comes after the watermark has passed it is late:
+        `late` says whether to "drop" it (it is counted), to "log" it, or to send it to the side output of a tag.
+
+        >>> from flintstream import StreamExecutionEnvironment, bounded
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> arrived = [{"id": "a", "ts": 3}, {"id": "a", "ts": 1}, {"id": "a", "ts": 2}]
+        >>> stream = env.from_collection(arrived).assign_timestamps_and_watermarks(bounded("5ms", on="ts"))
+        >>> [record["ts"] for record in stream.key_by("id").sort_by_event_time().execute_and_collect()]
+        [1, 2, 3]
+        """
+        return sorted_by_time(self._stream, late)
+
+
+def sorted_by_time(stream: Streamlike[S], late: Any) -> S:
+    """Put a sort behind a stream that travels by keys."""
+    logs, tag = read_late(late)
+    tag_id = None if tag is None else tag.tag_id
+    emits = stream.origin.type_info
+    return stream.add(SortNode, emits=emits, name="Sort", late_tag=tag_id, logs_late=logs)
+
+
+def by_count(size: int, slide: int) -> WindowAssigner[Any, Any]:
+    """Return windows of so many records, tumbling if they do not slide."""
+    check_count("the window's size", size)
+    check_count("the window's slide", slide, least=0)
+    return CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from flintstream.errors import InvalidArgumentError, JobError, describe
 from flintstream.model.time import DurationLike, format_millis, to_millis
 from flintstream.model.triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger, Trigger
+from flintstream.model.triggers_further import EndOfStreamTrigger
 from flintstream.model.window_assigner import MergingWindowAssigner, WindowAssigner, require_timestamp
 from flintstream.model.windows import GlobalWindow, TimeWindow
 
@@ -289,10 +290,17 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTime, _Session
 class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
     """One window for everything; it gives results only if it is given a trigger."""
 
+    default_trigger: Trigger[Any, Any] = NeverTrigger()
+
     @staticmethod
     def create() -> GlobalWindows:
         """Return the assigner."""
         return GlobalWindows()
+
+    @staticmethod
+    def create_with_end_of_stream_trigger() -> GlobalWindows:
+        """Return the assigner of a window that gives its result when the input has ended."""
+        return GlobalWindows(EndOfStreamTrigger())
 
     def assign_windows(
         self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
@@ -300,7 +308,7 @@ class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
         return [GlobalWindow.get()]
 
     def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
-        return NeverTrigger()
+        return self.default_trigger
 
     def is_event_time(self) -> bool:
         return False
@@ -316,8 +324,10 @@ def sliding(size: DurationLike, slide: DurationLike, offset: DurationLike | None
     return SlidingEventTimeWindows.of(size, slide, offset)
 
 
-def session(gap: DurationLike) -> EventTimeSessionWindows:
-    """Return event-time sessions: `stream.window(session("5m"))`."""
+def session(gap: DurationLike | GapExtractor) -> EventTimeSessionWindows | DynamicEventTimeSessionWindows:
+    """Return event-time sessions: `stream.window(session("5m"))`; a function gives each record a gap of its own."""
+    if isinstance(gap, SessionWindowTimeGapExtractor) or callable(gap):
+        return DynamicEventTimeSessionWindows(gap)
     return EventTimeSessionWindows.with_gap(gap)
 
 

@@ -2,6 +2,7 @@
 
 Flink: CountTumblingWindowAssigner and CountSlidingWindowAssigner of pyflink.datastream.window. They keep a counter in
 the key's state, unlike the assigners by time, which need none; hence the separate file.
+Differs from Flink: a window is purged when it is full (PyFlink keeps its contents for ever).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.model.state import ValueStateDescriptor
-from flintstream.model.triggers import CountTrigger, Trigger
+from flintstream.model.triggers import CountTrigger, PurgingTrigger, Trigger
 from flintstream.model.types import Types
 from flintstream.model.window_assigner import WindowAssigner
 from flintstream.model.windows import CountWindow
@@ -27,7 +28,8 @@ class _Counting(WindowAssigner[Any, CountWindow]):
     window_size: int
 
     def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
-        return CountTrigger(self.window_size)
+        # A full window gets no more records, and nothing else would ever remove what it holds.
+        return PurgingTrigger.of(CountTrigger(self.window_size))
 
     def is_event_time(self) -> bool:
         return False

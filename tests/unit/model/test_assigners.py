@@ -29,7 +29,7 @@ from flintstream.model.assigners import (
 from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from flintstream.model.serializers import TimeWindowSerializer
 from flintstream.model.time import MIN_TIMESTAMP, Duration, Time
-from flintstream.model.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from flintstream.model.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger, PurgingTrigger
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow
 
 
@@ -217,7 +217,7 @@ def test_default_triggers_and_time() -> None:
     assert GlobalWindows.create().get_default_trigger() == NeverTrigger()
     assert not GlobalWindows().is_event_time()
     assert list(GlobalWindows().assign_windows(1, MIN_TIMESTAMP, FakeContext())) == [GlobalWindow.get()]
-    assert CountSlidingWindowAssigner(5, 2).get_default_trigger() == CountTrigger(5)
+    assert CountSlidingWindowAssigner(5, 2).get_default_trigger() == PurgingTrigger.of(CountTrigger(5))
     assert not CountTumblingWindowAssigner(5).is_event_time()
 
 
