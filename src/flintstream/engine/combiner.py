@@ -2,7 +2,7 @@
 
 Only records that cannot be late may be folded here, since whether one is late is decided behind the exchange, where the
 watermarks of all lanes meet. That watermark is never above the record's own lane's, unless it was so when the epoch
-began; so a record whose window ends after both is safe. All others travel as they are.
+began; so a record is safe whose windows all end after both. All others travel as they are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Combiner:
     def take(self, batch: Batch, watermark: int) -> Batch | None:
         """Fold what cannot be late, given the operator's watermark at the epoch's start; return the rest."""
         starts = self._folder.starts(batch.timestamps)
-        safe = starts + (self._folder.size - 1) > np.maximum(batch.stamp[0], watermark)
+        safe = self._folder.first_ends(starts) - 1 > np.maximum(batch.stamp[0], watermark)
         rest = None
         if not safe.all():
             rest = batch.take(np.flatnonzero(~safe))
@@ -58,7 +58,7 @@ class Combiner:
                 return rest
             batch, starts = batch.take(kept), starts[kept]
         self._records += len(batch)
-        for start, part in self._folder.inputs(batch.values, self._key.keys(batch.values), starts):
+        for start, part in self._folder.inputs(batch.values, self._key.keys(batch.values), starts, batch.timestamps):
             # Keys of several types are not for one grouping: merging finds out which of them are equal.
             self._waiting.setdefault((start, tuple(key_names(part))), []).append(part)
             self._waiting_rows += part.num_rows

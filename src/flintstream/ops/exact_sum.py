@@ -18,19 +18,21 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 BITS = 32
 HIGHEST, LOWEST = 1, -4
-LIMIT = 2.0**63
 
 
-def digits(values: F64) -> tuple[dict[int, I64], F64 | None]:
+def digits(values: F64, highest: int = HIGHEST, lowest: int = LOWEST) -> tuple[dict[int, I64], F64 | None]:
     """Split values into digits by exponent (only those that occur), and what does not fit (None if all does)."""
-    fits = np.abs(values) < LIMIT  # False for NaN
+    fits = np.abs(values) < np.ldexp(1.0, BITS * (highest + 1) - 1)  # False for NaN
     rest: F64 | None = None
     if not fits.all():
         rest = np.where(fits, 0.0, values)
         values = np.where(fits, values, 0.0)
     found: dict[int, I64] = {}
     remaining = values.astype(np.float64, copy=True)
-    for exponent in range(HIGHEST, LOWEST - 1, -1):
+    largest = float(np.abs(remaining).max(initial=0.0))
+    # Digits above the largest value's own are 0.
+    top = min(highest, int(np.frexp(largest)[1]) // BITS + 1)
+    for exponent in range(top, lowest - 1, -1):
         if not remaining.any():
             return found, rest
         # Towards zero: the rest keeps the number's sign and its lowest bits, so that nothing is ever rounded.

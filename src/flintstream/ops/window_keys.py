@@ -117,6 +117,37 @@ def numbered_keys(table: pa.Table) -> tuple[I64, dict[str, pa.Array]]:
     return ids, key_columns(*encode(list(numbers)))
 
 
+def numbered(table: pa.Table) -> tuple[I64, dict[str, pa.Array]]:
+    """Return a number for each row of a tidied table, equal for equal keys, and the columns of the keys by number."""
+    return numbered_alike(table) if are_of_one_type(table) else numbered_keys(table)
+
+
+def numbered_alike(table: pa.Table) -> tuple[I64, dict[str, pa.Array]]:
+    """Return the same for keys that are all of one type."""
+    names = key_names(table)
+    numbers, first = _numbered_rows([flat(table.column(name)) for name in names])
+    keys = table.select(names).take(pa.array(first))
+    return numbers, {name: flat(keys.column(name)) for name in names}
+
+
+def _numbered_rows(columns: Sequence[pa.Array]) -> tuple[I64, I64]:
+    """Return a number for each row, in the order of the keys' first rows, and the first row of each number."""
+    codes: Any = None
+    count = 0
+    for column in columns:
+        encoded = pc.call_function("dictionary_encode", [column], pc.DictionaryEncodeOptions("encode"))
+        indices = encoded.indices.to_numpy().astype(np.int64)
+        codes = indices if codes is None else codes * len(encoded.dictionary) + indices
+        count = len(encoded.dictionary)
+    if len(columns) > 1:
+        encoded = pa.array(codes).dictionary_encode()
+        codes, count = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    first = np.zeros(count, np.int64)
+    # Of several rows the last one written stays.
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return codes, first
+
+
 def _by_field(names: Sequence[str], width: int) -> list[list[str]]:
     return [[name for name in names if name.startswith(f"k{index}/")] for index in range(width)]
 

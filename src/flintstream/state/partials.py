@@ -31,6 +31,8 @@ class PartialTable:
         self.windows: dict[int, list[pa.Table]] = {}
         self._added: dict[int, list[pa.Table]] = {}
         self._dropped: set[int] = set()
+        self.generation = 0
+        """Changes whenever the table has become another one than `add` and `pop` made it."""
 
     def add(self, start: int, part: pa.Table) -> None:
         """Put a partial result on a window's pile."""
@@ -49,6 +51,13 @@ class PartialTable:
         self._added.pop(start, None)
         self._dropped.add(start)
         return concat(self.windows.pop(start))
+
+    def merged(self, start: int) -> pa.Table:
+        """Return a window's rows, merged as far as its pile is."""
+        parts = self.windows[start]
+        if len(parts) > 1 and self._merge is not None:
+            parts = self.windows[start] = [self._merge(concat(parts))]
+        return concat(parts)
 
     def delta(self, max_parallelism: int) -> pa.RecordBatch | None:
         """Return what was added, and which windows were dropped."""
@@ -69,6 +78,7 @@ class PartialTable:
 
     def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None:
         """Bring the table forward by a changelog batch."""
+        self.generation += 1
         dropped: list[int] = json.loads((batch.schema.metadata or {}).get(_DROPPED, b"[]"))
         for start in dropped:
             self.windows.pop(start, None)
@@ -79,6 +89,7 @@ class PartialTable:
 
     def clear(self) -> None:
         """Forget everything."""
+        self.generation += 1
         self.windows.clear()
         self.mark_clean()
 
