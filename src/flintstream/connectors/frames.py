@@ -1,23 +1,44 @@
-"""Any Spark DataFrame as a source, batch or streaming. What it is stays opaque here; the Spark room reads it."""
+"""Any Spark DataFrame as a source, batch or streaming. What it is stays opaque here; the Spark room reads it.
+
+A DataFrame has no order of its own, so its rows are one split in the order in which tasks happen to read them, unless
+the user names columns that tell splits apart and order their rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flintstream.model.connect import Source
 
 
 class FrameSource(Source):
-    """A DataFrame. Its rows are seen as `Row`s with the columns' names."""
+    """A DataFrame. Its rows are seen as `Row`s with the columns' names.
 
-    def __init__(self, frame: Any) -> None:
+    Args:
+        frame: The DataFrame.
+        split_by: The columns whose values name a row's split; without any there is one split.
+        order_by: The columns that order the rows of a split; without any they have no order.
+    """
+
+    def __init__(self, frame: Any, split_by: Sequence[str] = (), order_by: Sequence[str] = ()) -> None:
         self.frame = frame
+        self.split_by = tuple(split_by)
+        self.order_by = tuple(order_by)
         self._is_bounded = not bool(getattr(frame, "isStreaming", False))
 
     @property
     def is_bounded(self) -> bool:
         return self._is_bounded
 
+    @property
+    def order(self) -> str:
+        """What is known of the order of its records, in words."""
+        if not self.order_by:
+            return "unordered, one split"
+        splits = f"a split for each {', '.join(self.split_by)}" if self.split_by else "one split"
+        return f"{splits}, ordered by {', '.join(self.order_by)}"
+
     def __getstate__(self) -> dict[str, Any]:
         # A DataFrame lives in the driver; the workers, who get the plan, never need it.
-        return {"frame": None, "_is_bounded": self._is_bounded}
+        return {**self.__dict__, "frame": None}

@@ -19,11 +19,11 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from flintstream.engine.envelope import FAILED
 from flintstream.engine.epoch import EpochContext, TaskReport
 from flintstream.planner.plan import Plan
-from flintstream.planner.ship import pack_plan
+from flintstream.planner.ship import closes_something, pack_plan
 from flintstream.spark.failures import translated
 from flintstream.spark.session import configure, runtime_settings
 from flintstream.spark.source_kinds import reads_frames
-from flintstream.spark.tasks import ExchangeFunction, LevelFunction, PlanReference, RangeFunction
+from flintstream.spark.tasks import CloseFunction, ExchangeFunction, LevelFunction, PlanReference, RangeFunction
 from flintstream.state.storage import Storage
 
 _NUMBERS = ("partition", "level", "target", "edge", "producer")
@@ -36,6 +36,7 @@ ENVELOPE_SCHEMA = StructType(
     ]
 )
 
+CLOSING_ROUNDS = 4
 BLOBS_PER_BATCH = 64
 BYTES_PER_BATCH = 128 << 20
 
@@ -130,8 +131,20 @@ class SparkRunner:
             current = current.mapInArrow(function, ENVELOPE_SCHEMA)
         return current
 
-    def close(self) -> None:
-        """Forget what was broadcast, and give back the sessions."""
+    def close(self, incarnation: str) -> None:
+        """Close functions that workers keep open, forget what was broadcast, and give back the sessions."""
+        with suppress(Py4JError, PySparkException):
+            if closes_something(self._plan):
+                self._close_functions(incarnation)
         with suppress(Py4JError, PySparkException):
             self._sessions.give_back()
         self.reference.broadcast.destroy()
+
+    def _close_functions(self, incarnation: str) -> None:
+        """Visit the workers, since a task may have run in several of them over the epochs, and each kept its own.
+
+        Spark takes the worker that has been idle for longest, so a few tasks for each core come by all of them.
+        """
+        tasks = CLOSING_ROUNDS * self._session.sparkContext.defaultParallelism
+        frame = self._session.range(0, tasks, 1, tasks)
+        frame.mapInArrow(CloseFunction(incarnation), "closed bigint").collect()

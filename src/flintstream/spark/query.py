@@ -30,7 +30,7 @@ from flintstream.spark.tasks import FrameFunction
 
 
 class StoppedError(Exception):
-    """Leaves a batch that has not begun, because someone asked the job to end."""
+    """Leaves a batch that has not begun, because someone asked the job to end, or no sink would see its records."""
 
 
 class QueryLoop:
@@ -59,13 +59,14 @@ class QueryLoop:
         self._error: BaseException | None = None
         self._query: Any = None
         self._done = threading.Event()
+        self._is_over = False
 
     def run_epoch_tasks(self, context: Any) -> Any:
         """Run one epoch's tasks on the frame at hand; this is the loop's way to Spark."""
         frame = self._frame
         assert frame is not None
         ranges = self._reader.ranges(context, frame.sparkSession)
-        whole = frame if ranges is None else frame.unionByName(ranges)
+        whole = self._reader.in_order(frame if ranges is None else frame.unionByName(ranges))
         chunks = ChunkReader(self._runner.reference, context, self._ending)
         return self._runner.run_frame(whole, context, FrameFunction(self._runner.reference, context, 0, chunks))
 
@@ -80,26 +81,36 @@ class QueryLoop:
         bounded = all(node.source is not None and node.source.is_bounded for _, node in source_nodes(self._plan))
         if not bounded and (self._coordinator.wants_ticks or self._coordinator.splits()):
             stream = stream.unionByName(self._reader.ticks())
-        self._start(stream, bounded)
-        ended = self._wait()
-        if ended and bounded and not self._epochs.stopping:
+        self._read_static(closing=False)
+        ended = self._is_over = self._epochs.is_over()
+        if not ended:
+            self._start(stream, bounded)
+            ended = self._wait() and bounded
+        if (ended or self._is_over) and not self._epochs.stopping:
             self._last_epoch()
             return True
         return False
 
     def _run_static(self) -> bool:
-        """A job without streams of Spark's: static DataFrames are read to their end by the first epoch."""
-        manifest = self._coordinator.manifest
-        static = self._reader.static()
-        if static is not None and (manifest is None or not manifest.spark.get("static_read")):
-            self._frame = static
-            self._ending = frozenset(op.id for op, _ in source_nodes(self._plan))
+        """A job without streams of Spark's: what is left after its DataFrames is read by ranges, until that ends."""
+        if self._read_static(closing=True):
+            return True
         while not self._epochs.stopping:
-            self._frame = self._frame or self._reader.empty()
+            self._frame = self._reader.empty()
             if self._epochs.step_with({"static_read": True}, closing=True):
                 return True
-            self._frame, self._ending = None, frozenset()
         return False
+
+    def _read_static(self, closing: bool) -> bool:
+        """Read static DataFrames to their end in an epoch of their own, the first; return whether the job ended."""
+        manifest = self._coordinator.manifest
+        static = self._reader.static()
+        if static is None or (manifest is not None and manifest.spark.get("static_read")):
+            return False
+        self._frame, self._ending = static, self._reader.static_sources()
+        ended = self._epochs.step_with({"static_read": True}, closing=closing, ending=self._ending)
+        self._ending = frozenset()
+        return ended
 
     def _start(self, stream: DataFrame, bounded: bool) -> None:
         writer: Any = stream.writeStream.queryName(f"flintstream {self._plan.name} {id(self)}")
@@ -117,7 +128,7 @@ class QueryLoop:
         """Wait for the query; return whether it ended by itself."""
         try:
             while not self._query.awaitTermination(0.2):
-                if self._epochs.stopping:
+                if self._epochs.stopping or self._is_over:
                     self._stop_between_batches()
                     return False
         except StreamingQueryException as error:
@@ -143,7 +154,7 @@ class QueryLoop:
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark for every micro-batch, in the driver."""
         try:
-            if self._epochs.stopping:
+            if self._epochs.stopping or self._is_over:
                 raise StoppedError
             spark = self._identify(batch_id)
             if self._is_replay(spark):
@@ -151,10 +162,8 @@ class QueryLoop:
                 self._coordinator.commit_sinks(self._coordinator.manifest)
                 return
             self._frame = batch
-            if self._coordinator.manifest is None or not self._coordinator.manifest.spark.get("static_read"):
-                static = self._reader.static()
-                self._frame = batch if static is None else batch.unionByName(static)
             self._epochs.step_with({**spark, "static_read": True}, closing=False)
+            self._is_over = self._epochs.is_over()
         except BaseException as error:
             self._error = error
             self._done.set()
@@ -183,8 +192,6 @@ class QueryLoop:
 
     def _last_epoch(self) -> None:
         """One more epoch, without records, in which event time comes to its end."""
-        reader = self._reader
-        self._frame = reader.empty()
-        self._ending = frozenset()
+        self._frame = self._reader.empty()
         spark = {} if self._coordinator.manifest is None else dict(self._coordinator.manifest.spark)
         self._epochs.close_with(spark)

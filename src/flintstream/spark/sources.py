@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from flintstream.connectors.files_local import LocalFileReader
 from flintstream.connectors.files_source import FileSource
@@ -28,16 +29,17 @@ from flintstream.engine.level import SourceChunk
 from flintstream.engine.task import read_range
 from flintstream.errors import FlintstreamError, SourceError, describe
 from flintstream.graph.nodes import NativeStep, SourceNode
-from flintstream.model.connect import Split, SplitSource
+from flintstream.model.connect import Source, Split, SplitSource
 from flintstream.ops.batch import Values
 from flintstream.planner.plan import Plan, PlannedOperator
 from flintstream.spark.failures import translate
+from flintstream.spark.order import in_order, quoted, split_number
 from flintstream.spark.source_kinds import is_ranged, source_nodes
 from flintstream.spark.tasks import PlanReference
 from flintstream.state.codec import kind_of_arrow
 
-SPLIT, CHUNK = "__flintstream_split", "__flintstream_chunk"
-_HIDDEN = (SPLIT, CHUNK)
+SPLIT, CHUNK, PLACE = "__flintstream_split", "__flintstream_chunk", "__flintstream_place"
+_HIDDEN = (SPLIT, CHUNK, PLACE)
 TICKS_PER_SECOND = 5
 
 
@@ -64,7 +66,10 @@ class FrameReader:
         """Return a source's own DataFrame with the hidden columns that fix the order."""
         source = node.source
         if isinstance(source, FrameSource):
-            return source.frame.withColumns({SPLIT: F.lit(0).cast("bigint"), CHUNK: F.lit("")})
+            hidden = {SPLIT: split_number(source), CHUNK: F.lit("")}
+            if source.order_by:
+                hidden[PLACE] = F.struct(*map(quoted, source.order_by))
+            return source.frame.withColumns(hidden)
         assert isinstance(source, FileSource)
         return open_files(self._session, source)
 
@@ -75,8 +80,11 @@ class FrameReader:
 
     def static(self) -> DataFrame | None:
         """Return the union of all static DataFrames, to be read once."""
-        frames = [self._shaped(node, frame) for node, frame in self._payloads.items() if not frame.isStreaming]
-        return _union(frames)
+        return _union([self._shaped(node, self._payloads[node]) for node in self.static_sources()])
+
+    def static_sources(self) -> frozenset[int]:
+        """Return the sources that are static DataFrames."""
+        return frozenset(node for node, frame in self._payloads.items() if not frame.isStreaming)
 
     def ranges(self, context: EpochContext, session: SparkSession) -> DataFrame | None:
         """Return the rows of the epoch's ranges: a row each, or their records where Spark has more to do with them."""
@@ -116,10 +124,13 @@ class FrameReader:
         payloads: list[Any] = []
         for node, schema in self._types.items():
             names = [name for name in schema.names if name not in _HIDDEN]
-            struct = F.struct(*[F.col(f"`{name}`") for name in names])
-            dtype = "struct<" + ",".join(f"`{n}`:{schema[n].dataType.simpleString()}" for n in names) + ">"
             is_mine = columns.get("frame_of") == node
-            payloads.append((struct if is_mine else F.lit(None).cast(dtype)).alias(f"payload_{node}"))
+            absent = F.lit(None).cast(StructType([schema[name] for name in names]))
+            payload = F.struct(*map(quoted, names)) if is_mine else absent
+            payloads.append(payload.alias(f"payload_{node}"))
+            if PLACE in schema.names:
+                place = F.col(PLACE) if is_mine else F.lit(None).cast(schema[PLACE].dataType)
+                payloads.append(place.alias(f"place_{node}"))
         return frame.select(
             F.lit(source).alias("source"),
             columns.get("split", F.lit(0)).cast("bigint").alias("split"),
@@ -127,6 +138,11 @@ class FrameReader:
             columns.get("slot", F.lit(-1)).cast("int").alias("slot"),
             *payloads,
         )
+
+    def in_order(self, frame: DataFrame) -> DataFrame:
+        """Return an epoch's rows with those of sources that have an order of the user's in that order."""
+        ordered = [node for node, schema in self._types.items() if PLACE in schema.names]
+        return in_order(frame, ordered, max(op.parallelism for op, _ in source_nodes(self._plan)))
 
     def empty(self) -> DataFrame:
         """Return no rows, in the common shape."""
@@ -174,7 +190,7 @@ def apply_steps(frame: DataFrame, steps: Sequence[NativeStep]) -> DataFrame:
             frame = frame.withColumns({name: _column(expression) for name, expression in step.named})
         else:
             named = [_column(expression).alias(name) for name, expression in step.named]
-            frame = frame.select(*step.arguments, *named, *_HIDDEN)
+            frame = frame.select(*step.arguments, *named, *(name for name in _HIDDEN if name in frame.columns))
     return frame
 
 
@@ -292,12 +308,20 @@ class ChunkReader:
                 for _ in group:
                     pass
             elif source >= 0:
-                values = self._values(source, (array for _, array in group))
-                yield SourceChunk(source, split, (chunk, partition), values, source in self.ending)
+                declared = self._declared(source)
+                values = self._values(declared, (array for _, array in group))
+                # Rows that have an order were brought into one task, split by split.
+                is_whole = isinstance(declared, FrameSource) and bool(declared.order_by)
+                yield SourceChunk(source, split, (chunk, partition), values, source in self.ending, is_whole)
 
-    def _values(self, source: int, arrays: Iterable[pa.Array]) -> Iterator[Values]:
+    def _declared(self, source: int) -> Source | None:
         node = self.plan.get().operator(source).node
-        lines = isinstance(node, SourceNode) and isinstance(node.source, FileSource) and node.source.format == "text"
+        assert isinstance(node, SourceNode)
+        return node.source
+
+    @staticmethod
+    def _values(source: Source | None, arrays: Iterable[pa.Array]) -> Iterator[Values]:
+        lines = isinstance(source, FileSource) and source.format == "text"
         for array in arrays:
             column = array.field("value") if lines and array.type.num_fields == 1 else array
             yield Values(None, column, kind_of_arrow(column.type))

@@ -41,7 +41,7 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
             coordinator.recover()
             return run()
         finally:
-            runner.close()
+            runner.close(coordinator.incarnation)
             if options.checkpoint_dir is None:
                 shutil.rmtree(folder, ignore_errors=True)
 

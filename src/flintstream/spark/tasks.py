@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from flintstream.engine.envelope import DRIVER, FAILED, Envelope, Sender, from_arrow, to_arrow
 from flintstream.engine.epoch import EpochContext, producer_id
 from flintstream.engine.level import SourceChunk
-from flintstream.engine.task import JOBS_KEPT, read_range, run_level_task, run_source_task
+from flintstream.engine.task import JOBS_KEPT, close_kept, read_range, run_level_task, run_source_task
 from flintstream.errors import CommitError, FlintstreamError, JobError, describe
 from flintstream.planner.plan import Plan
 from flintstream.state.storage import Storage
@@ -99,6 +99,19 @@ def unexpected(error: Exception) -> JobError:
     wrapped = JobError(f"a task failed: {type(error).__name__}: {error}")
     wrapped.add_note("".join(traceback.format_exception(error)))
     return wrapped
+
+
+@dataclass(frozen=True)
+class CloseFunction:
+    """Closes what a worker process keeps open for a job that has ended."""
+
+    incarnation: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark once per task."""
+        for _ in batches:
+            pass
+        yield pa.RecordBatch.from_pydict({"closed": pa.array([close_kept(self.incarnation)], pa.int64())})
 
 
 @dataclass(frozen=True)
