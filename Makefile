@@ -1,6 +1,6 @@
 # The only task runner. Every target that needs it makes .venv first, with Java if the machine has none.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fix lint types crash clean
+.PHONY: help demo test check bench fix lint types crash spec spec-spark clean
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.flintstream-stamp
@@ -33,6 +33,12 @@ types: $(STAMP) ## types only
 
 crash: $(STAMP) ## the long crash tests: a million events, ten kills of driver, workers, executors
 	@$(PYTHON) tools/checks.py slow-tests
+
+spec: $(STAMP) ## the transcripts of tests/spec in this process, in every way they can be played
+	@$(PYTHON) -m pytest -q -m "not spark" tests/spec
+
+spec-spark: $(STAMP) ## the same on Spark (about half an hour); writes tests/spec/SPARK_RESULTS.md
+	@$(PYTHON) -m tests.spec.all_on_spark
 
 clean: ## remove all that make created: .venv, .bench, caches, builds
 	@rm -rf .venv .bench build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
