@@ -5,7 +5,24 @@ Every public name stands here; `flintstream.common`, `.datastream` and `.metrics
 
 from __future__ import annotations
 
-from flintstream.api.aggregates import avg, count, max_of, min_of, sum_of
+from flintstream.api.aggregates import (
+    approx_count_distinct,
+    approx_quantile,
+    avg,
+    collect_list,
+    count,
+    count_distinct,
+    first_of,
+    last_of,
+    max_of,
+    median,
+    min_of,
+    quantile,
+    stddev,
+    sum_of,
+    top_n,
+    variance,
+)
 from flintstream.api.collect import CloseableIterator
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
 from flintstream.api.connected import ConnectedStreams
@@ -55,7 +72,9 @@ from flintstream.model.assigners import (
     sliding,
     tumbling,
 )
+from flintstream.model.assigners_calendar import CalendarWindows, calendar
 from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from flintstream.model.assigners_data import DataWindows, DeltaWindows, UntilWindows
 from flintstream.model.config import (
     CheckpointingMode,
     Configuration,
@@ -93,6 +112,7 @@ from flintstream.model.functions_window import (
 )
 from flintstream.model.job import CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
 from flintstream.model.metrics import Counter, Distribution, Meter, Metric, MetricGroup
+from flintstream.model.panes import Pane, PaneInfo, PaneTiming
 from flintstream.model.row import Row, RowKind
 from flintstream.model.serializers import (
     CountWindowSerializer,
@@ -121,6 +141,8 @@ from flintstream.model.state import (
 from flintstream.model.state_ttl import StateTtlConfig
 from flintstream.model.tags import OutputTag
 from flintstream.model.time import Duration, Instant, Time
+from flintstream.model.trigger_algebra import TriggerExpression
+from flintstream.model.trigger_terms import after, after_count, after_watermark, each, every, never, on
 from flintstream.model.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -132,6 +154,7 @@ from flintstream.model.triggers import (
     Trigger,
     TriggerResult,
 )
+from flintstream.model.triggers_further import DeltaTrigger, EndOfStreamTrigger, ProcessingTimeoutTrigger
 from flintstream.model.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -150,6 +173,7 @@ from flintstream.model.typeinfo import (
     TypeInformation,
 )
 from flintstream.model.types import Types
+from flintstream.model.watermark_generators import Watermark, WatermarkGenerator, WatermarkOutput
 from flintstream.model.watermarks import TimestampAssigner, WatermarkStrategy, bounded, monotonous
 from flintstream.model.window_assigner import MergingWindowAssigner, WindowAssigner
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow, Window
@@ -168,6 +192,7 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastState",
     "BucketAssigner",
+    "CalendarWindows",
     "CheckpointConfig",
     "CheckpointingMode",
     "CloseableIterator",
@@ -192,10 +217,13 @@ __all__ = [
     "DataGeneratorSource",
     "DataStream",
     "DataStreamSink",
+    "DataWindows",
     "DataclassTypeInfo",
     "DefaultRollingPolicy",
     "DeltaEvictor",
     "DeltaFunction",
+    "DeltaTrigger",
+    "DeltaWindows",
     "DictTypeInfo",
     "DiscardingSink",
     "Distribution",
@@ -203,6 +231,7 @@ __all__ = [
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "Encoder",
+    "EndOfStreamTrigger",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
@@ -251,6 +280,9 @@ __all__ = [
     "OperatorStateStore",
     "OutputFileConfig",
     "OutputTag",
+    "Pane",
+    "PaneInfo",
+    "PaneTiming",
     "Partitioner",
     "PassThroughAllWindowFunction",
     "PassThroughWindowFunction",
@@ -262,6 +294,7 @@ __all__ = [
     "ProcessWindowFunction",
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
     "PurgingTrigger",
     "ReadOnlyBroadcastState",
     "ReduceFunction",
@@ -297,6 +330,7 @@ __all__ = [
     "TimestampAssigner",
     "TimestampedValue",
     "Trigger",
+    "TriggerExpression",
     "TriggerResult",
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
@@ -304,29 +338,52 @@ __all__ = [
     "TypeInformation",
     "TypeSerializer",
     "Types",
+    "UntilWindows",
     "ValueState",
     "ValueStateDescriptor",
+    "Watermark",
+    "WatermarkGenerator",
+    "WatermarkOutput",
     "WatermarkStrategy",
     "Window",
     "WindowAssigner",
     "WindowFunction",
     "WindowedStream",
     "WriterContext",
+    "after",
+    "after_count",
+    "after_watermark",
+    "approx_count_distinct",
+    "approx_quantile",
     "avg",
     "bounded",
+    "calendar",
     "choice",
+    "collect_list",
     "constant",
     "count",
+    "count_distinct",
+    "each",
+    "every",
+    "first_of",
     "integers",
+    "last_of",
     "max_of",
+    "median",
     "min_of",
     "monotonous",
+    "never",
     "normal",
+    "on",
+    "quantile",
     "sequence",
     "session",
     "sliding",
+    "stddev",
     "sum_of",
     "timestamps",
+    "top_n",
     "tumbling",
     "uniform",
+    "variance",
 ]

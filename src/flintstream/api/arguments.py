@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
-from flintstream.errors import DefinitionError, TypeMismatchError, UnsupportedError, describe
+from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, UnsupportedError, describe
 from flintstream.graph.location import users_line
 from flintstream.model.functions import KeySelector, as_key_selector, entry_point
+from flintstream.model.tags import OutputTag
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.types import to_type_info
 from flintstream.ops.conform import TypedKey
@@ -51,6 +52,16 @@ def require(argument: Any, kinds: type[T] | tuple[type[T], ...], what: str, reme
     if not isinstance(argument, kinds):
         raise located(TypeMismatchError(describe(f"{argument!r:.200} is not {what}", remedy=remedy)))
     return argument
+
+
+def read_late(how: Any) -> tuple[bool, OutputTag | None]:
+    """Return whether late records are logged, and the tag of their side output if they have one."""
+    if isinstance(how, OutputTag):
+        return False, how
+    if how not in ("drop", "log"):
+        what = f"late records cannot be treated by {how!r:.100}"
+        raise located(InvalidArgumentError(describe(what, remedy='use "drop", "log" or an OutputTag')))
+    return how == "log", None
 
 
 def refuse(call: str, alternative: str) -> NoReturn:

@@ -7,6 +7,7 @@ every call adds one operator and returns the stream that this operator makes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, overload
 
 from flintstream.api.arguments import (
@@ -22,13 +23,15 @@ from flintstream.api.collect import CloseableIterator, Mailbox
 from flintstream.api.columns import add_columns
 from flintstream.api.config import ExecutionConfig
 from flintstream.api.connected import ConnectedStreams
-from flintstream.api.keyed import KeyedOperations
+from flintstream.api.keyed import KeyedOperations, by_count, sorted_by_time
+from flintstream.api.no_effect import warn_no_effect
 from flintstream.api.operator import Declared
 from flintstream.api.program import Program
 from flintstream.api.settings import check_count
 from flintstream.api.side_outputs import check_emits
 from flintstream.api.sink import DataStreamSink
 from flintstream.api.stream import Origin, Streamlike
+from flintstream.api.time_trace import TimePlot, trace_time
 from flintstream.api.windowed import AllWindowedStream
 from flintstream.connectors.driver_sinks import CollectSink, PrintSink
 from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, describe
@@ -151,6 +154,27 @@ class DataStream(Declared):
         whole = Streamlike(self._origin.over(Exchange("HASH", key)), DataStream)
         return AllWindowedStream(whole, key, window_assigner)
 
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[DataStream]:
+        """Put every `size` records into a window; with `slide` one begins at every `slide`-th; in one instance."""
+        return self.window_all(by_count(size, slide))
+
+    def sort_by_event_time(self, late: str | OutputTag = "drop") -> DataStream:
+        """Put all records into the order of event time, in one instance; behind `key_by` it sorts by key, in many.
+
+        A record leaves when the watermark has passed it; records with equal timestamps keep their order. One that comes
+        after that is late: `late` says whether to "drop" it (it is counted), to "log" it, or is the tag of a side
+        output.
+        """
+        return sorted_by_time(Streamlike(self._origin.over(Exchange("HASH", ConstantKey())), DataStream), late)
+
+    def plot_time(self, path: str | Path | None = None) -> TimePlot:
+        """Make a picture of how time went by in this stream: records, watermark and, of a window's results, its panes.
+
+        The file is drawn when the job ends; `draw(...)` of what this returns draws what was seen so far at any time.
+        A window that does not emit panes is computed a second time for it. Needs matplotlib: `flintstream[plot]`.
+        """
+        return trace_time(self._program, self._origin, path)
+
     def union(self, *streams: DataStream) -> DataStream:
         """Return the records of all these streams as one stream."""
         upstreams = list(self._origin.upstreams)
@@ -188,6 +212,8 @@ class DataStream(Declared):
         """Give records their event time, and say how far behind it others may come: `bounded("2s", on="ts")`."""
         remedy = "pass one such as WatermarkStrategy.for_monotonous_timestamps() or bounded('2s', on='ts')"
         strategy = require(watermark_strategy, WatermarkStrategy, "a WatermarkStrategy", remedy)
+        if strategy.alignment is not None and strategy.alignment.update_interval_ms is not None:
+            warn_no_effect("with_watermark_alignment(update_interval=...)", "alignment is looked at before every epoch")
         emits = self._origin.type_info
         return self._stream.add(TimestampsNode, emits=emits, name="Timestamps/Watermarks", strategy=strategy)
 
@@ -208,7 +234,7 @@ class DataStream(Declared):
 
     def forward(self) -> DataStream:
         """Keep records where they are: with the next operator's instance of the same number."""
-        return self._partitioned(Exchange("FORWARD"))
+        return self._partitioned(Exchange("FORWARD", imposed=True))
 
     def broadcast(
         self,
@@ -312,6 +338,8 @@ class DataStream(Declared):
     min_by = _needs_keys("min_by")
     max_by = _needs_keys("max_by")
     map_with_state = _needs_keys("map_with_state")
+    delta_window = _needs_keys("delta_window")
+    window_until = _needs_keys("window_until")
 
 
 class KeyedStream(KeyedOperations[DataStream], DataStream):  # pyright: ignore[reportIncompatibleMethodOverride]  # as in PyFlink, `process` takes another kind of function

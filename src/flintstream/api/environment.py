@@ -7,12 +7,13 @@ workers that load this package for a function must not load the driver's side, a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from flintstream.api.arguments import TypeLike, read_type, refuse, require
 from flintstream.api.configure import apply_configuration
 from flintstream.api.datastream import DataStream
+from flintstream.api.frames import read_frame
 from flintstream.api.no_effect import without_effect
 from flintstream.api.program import Program
 from flintstream.api.settings import JobSettings, check_runtime
@@ -20,7 +21,6 @@ from flintstream.api.stream import Origin
 from flintstream.connectors.collection import CollectionSource
 from flintstream.connectors.datagen import DataGeneratorSource
 from flintstream.connectors.datagen_fields import Field
-from flintstream.connectors.frames import FrameSource
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.graph.location import users_line
 from flintstream.graph.nodes import SourceNode, Upstream
@@ -156,14 +156,27 @@ class StreamExecutionEnvironment(Program):
         stream = self._declare_source(checked, name, declared, output_type=declared)
         return self._timed(stream, watermark_strategy, watermark)
 
-    def from_dataframe(self, df: Any, watermark: WatermarkStrategy | None = None) -> DataStream:
-        """Return any Spark DataFrame, batch or streaming, as a stream of rows with its columns' names."""
-        if not hasattr(df, "isStreaming"):
-            line = users_line()
-            what = f"{type(df).__name__} is not a Spark DataFrame"
-            remedy = "pass one, or use from_collection(...) for Python records"
-            raise InvalidArgumentError(describe(what, line, remedy), location=line)
-        return self._timed(self._declare_source(FrameSource(df), "DataFrame", None), None, watermark)
+    def from_dataframe(
+        self,
+        df: Any,
+        watermark: WatermarkStrategy | None = None,
+        *,
+        split_by: str | Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+    ) -> DataStream:
+        """Return any Spark DataFrame, batch or streaming, as a stream of rows with its columns' names.
+
+        A DataFrame has no order of its own; with Kafka's columns, `split_by=["topic", "partition"], order_by="offset"`
+        gives it one. Each split then has a watermark of its own.
+
+        Args:
+            df: The DataFrame.
+            watermark: How its rows get their event time; without one they have none.
+            split_by: Columns whose values name a row's split; without any, all rows are one split.
+            order_by: Columns that order the rows of a split in each micro-batch, and ascend from one to the next.
+        """
+        source = read_frame(df, split_by, order_by)
+        return self._timed(self._declare_source(source, "DataFrame", None), None, watermark)
 
     def generate(
         self,
@@ -208,11 +221,6 @@ class StreamExecutionEnvironment(Program):
     def show_progress(self, show: bool = True) -> Self:
         """Show one line of live progress on stderr: records in and out, watermark, epoch."""
         self._settings.progress = show
-        return self
-
-    def add_listener(self, listener: Callable[[Any, Any, float], None]) -> Self:
-        """Call `listener(manifest, task reports, seconds)` in the driver after every committed epoch."""
-        self._settings.listeners.append(listener)
         return self
 
     def add_jars(self, *jars_path: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, Self
 
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
 from flintstream.api.declarations import Declarations
@@ -40,6 +41,11 @@ class Program(ABC):
     def get_checkpoint_config(self) -> CheckpointConfig:
         """Return how jobs keep their state, to be changed."""
         return CheckpointConfig(self._settings)
+
+    def add_listener(self, listener: Callable[[Any, Any, float], None]) -> Self:
+        """Call `listener(manifest, task reports, seconds)` in the driver after every committed epoch."""
+        self._settings.listeners.append(listener)
+        return self
 
     def compile(self, job_name: str | None = None) -> Plan:
         """Return the plan of what was declared, or raise what is wrong with it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flintstream.errors import UnknownTagError, describe
 from flintstream.graph.location import users_line
-from flintstream.graph.nodes import AggregateNode, FunctionNode, Node, WindowNode
+from flintstream.graph.nodes import AggregateNode, FunctionNode, Node, SortNode, WindowNode
 from flintstream.model.tags import OutputTag
 
 _EMIT_TAGS = ("process", "keyed_process")
@@ -17,7 +17,7 @@ def check_emits(node: Node, tag: OutputTag) -> None:
     elif isinstance(node, WindowNode):
         possible = node.apply is not None or node.late_tag == tag.tag_id
     else:
-        possible = isinstance(node, AggregateNode) and node.late_tag == tag.tag_id
+        possible = isinstance(node, AggregateNode | SortNode) and node.late_tag == tag.tag_id
     if not possible:
         line = users_line()
         what = f"{node.name!r} never emits to side output {tag.tag_id!r}"

@@ -5,18 +5,17 @@ Flink: WindowedStream and AllWindowedStream. As in PyFlink, `trigger` and its ki
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Self, TypeVar, cast
 
-from flintstream.api.arguments import TypeLike, read, read_type, require
+from flintstream.api.arguments import TypeLike, read, read_late, read_type, require
 from flintstream.api.no_effect import warn_no_effect
 from flintstream.api.program import Program
 from flintstream.api.settings import check_duration
 from flintstream.api.stream import Streamlike
-from flintstream.errors import DefinitionError, TypeMismatchError, UnsupportedError, describe
+from flintstream.errors import DefinitionError, TypeMismatchError, describe
 from flintstream.graph.location import users_line
 from flintstream.graph.nodes import AggregateNode, WindowNode
-from flintstream.model.assigners import TumblingEventTimeWindows
 from flintstream.model.evictors import Evictor
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction, as_reduce_function
 from flintstream.model.functions_window import (
@@ -26,14 +25,19 @@ from flintstream.model.functions_window import (
     WindowFunction,
 )
 from flintstream.model.infer import infer_return_type, infer_yield_type
+from flintstream.model.panes import PaneMode, Panes
 from flintstream.model.tags import OutputTag
 from flintstream.model.time import DurationLike
+from flintstream.model.trigger_terms import simplified
 from flintstream.model.triggers import EventTimeTrigger, Trigger
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.window_assigner import WindowAssigner
 from flintstream.ops.aggregates import Aggregate
+from flintstream.ops.aggregates_record import RecordAggregates, ResultRows
 from flintstream.ops.conform import TypedKey
 from flintstream.ops.selectors import KeySource
+from flintstream.ops.window_choice import is_columnar
+from flintstream.ops.window_columns import names_of_key
 
 S = TypeVar("S")
 
@@ -54,6 +58,8 @@ class Windowed(Generic[S]):
         self._evictor: Evictor[Any, Any] | None = None
         self._lateness_ms = 0
         self._late_tag: OutputTag | None = None
+        self._logs_late = False
+        self._panes: Panes | None = None
 
     def get_execution_environment(self) -> Program:
         """Return the environment that the stream was declared in."""
@@ -64,9 +70,53 @@ class Windowed(Generic[S]):
         return self._stream.origin.type_info
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Let this trigger say when windows fire, instead of the assigner's own."""
+        """Let this trigger say when windows fire, instead of the assigner's own.
+
+        Triggers such as `after_watermark(early=every("1s"), late=each())` are combined by `|`, `&`, `then` and
+        `repeat`; Flink's, and those you write, can be parts of such an expression.
+        """
         kind = cast("type[Trigger[Any, Any]]", Trigger)
-        self._trigger = require(trigger, kind, "a trigger", "pass one such as CountTrigger.of(...)")
+        self._trigger = simplified(require(trigger, kind, "a trigger", "pass one such as after_count(5)"))
+        return self
+
+    def accumulating(self) -> Self:
+        """Let a window that fires again show all its records again; so it is by default, but panes are counted now."""
+        return self._with_panes(PaneMode.ACCUMULATING)
+
+    def discarding(self) -> Self:
+        """Let a window forget its records when it fires, so that each pane shows only what came since the last.
+
+        A pane without new records gives no result. Of a window without an end nothing is kept when it has fired.
+        """
+        return self._with_panes(PaneMode.DISCARDING)
+
+    def retracting(self) -> Self:
+        """Let a window that fires again take back what it gave before: that comes first, marked as a retraction.
+
+        Results are emitted as `Pane`s, as by `with_pane()`. A window that others became takes back what each of them
+        gave. If a trigger purges a window, what it gave stands: what comes then are other records.
+        """
+        self._with_panes(PaneMode.RETRACTING)
+        return self.with_pane()
+
+    def with_pane(self) -> Self:
+        """Emit each result as a `Pane`: the `value`, the `window` and `info`, which says which of its panes it is.
+
+        >>> from flintstream import StreamExecutionEnvironment, after_count, after_watermark, monotonous, tumbling
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> stream = env.from_collection([("a", 1), ("a", 4), ("a", 5), ("a", 12)])
+        >>> windows = stream.assign_timestamps_and_watermarks(monotonous(on=1)).key_by(0).window(tumbling("10ms"))
+        >>> trigger = after_watermark(early=after_count(2))
+        >>> sums = windows.trigger(trigger).with_pane().reduce(lambda x, y: ("a", x[1] + y[1]))
+        >>> [(pane.value, pane.info.timing.name, pane.info.number) for pane in sums.execute_and_collect()]
+        [(('a', 5), 'EARLY', 0), (('a', 10), 'ON_TIME', 1), (('a', 12), 'ON_TIME', 0)]
+        """
+        self._panes = Panes(PaneMode.ACCUMULATING if self._panes is None else self._panes.mode, shown=True)
+        return self
+
+    def _with_panes(self, mode: PaneMode) -> Self:
+        shown = self._panes is not None and self._panes.shown
+        self._panes = Panes(mode, shown)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
@@ -77,10 +127,7 @@ class Windowed(Generic[S]):
 
     def allowed_lateness(self, time_ms: DurationLike) -> Self:
         """Keep windows this long after event time has passed them; a late record fires its window again."""
-        if not self._assigner.is_event_time():
-            line = users_line()
-            what = f"{self._assigner} is not of event time, where no record is late"
-            raise DefinitionError(describe(what, line, "leave allowed_lateness(...) out"), location=line)
+        self._check_event_time("allowed_lateness(...)")
         self._lateness_ms = check_duration("the allowed lateness", time_ms)
         return self
 
@@ -88,6 +135,24 @@ class Windowed(Generic[S]):
         """Send records that are too late to a side output instead of dropping them."""
         self._late_tag = require(output_tag, OutputTag, "an OutputTag", "pass OutputTag('late')")
         return self
+
+    def late(self, how: str | OutputTag) -> Self:
+        """Say what becomes of records that are too late: "drop", "log", or the tag of a side output.
+
+        However that may be, they are counted. "log" logs each with its key, its timestamp, the watermark and the
+        windows it missed, in the driver, once the epoch it came in is committed; a side output gets them all the same.
+        """
+        self._check_event_time("late(...)")
+        logs, tag = read_late(how)
+        self._logs_late = logs
+        self._late_tag = tag or (self._late_tag if logs else None)
+        return self
+
+    def _check_event_time(self, call: str) -> None:
+        if not self._assigner.is_event_time():
+            line = users_line()
+            what = f"{self._assigner} is not of event time, where no record is late"
+            raise DefinitionError(describe(what, line, f"leave {call} out"), location=line)
 
     def _reduce(
         self, reduce_function: ReduceFunction | Callable[[Any, Any], Any], window_function: Any, output_type: Any
@@ -116,10 +181,43 @@ class Windowed(Generic[S]):
         names = " or a ".join(kind.__name__ for kind in self._functions)
         return require(function, self._functions, f"a {names}", f"pass a {names}")
 
+    def _agg(self, aggregates: Mapping[str, Aggregate]) -> S:
+        line = users_line()
+        if not aggregates:
+            raise DefinitionError(describe("agg() got no aggregate", line, "name one: agg(n=count())"), location=line)
+        for name, aggregate in aggregates.items():
+            if not isinstance(cast("object", aggregate), Aggregate):
+                what = f"{name}={aggregate!r:.100} is not a built-in aggregate"
+                remedy = "use count(), sum_of, avg or another of flintstream's, or aggregate(AggregateFunction)"
+                raise TypeMismatchError(describe(what, line, remedy), location=line)
+        key = self._key.source if isinstance(self._key, TypedKey) else self._key
+        if not self._is_columnar():
+            rows = ResultRows(names_of_key(key), list(aggregates))
+            return self._declare(None, None, aggregate=RecordAggregates(list(aggregates.values())), apply=rows)
+        return self._stream.add(
+            AggregateNode,
+            name="Aggregate",
+            assigner=self._assigner,
+            key=key,
+            aggregates=tuple(aggregates.items()),
+            late_tag=None if self._late_tag is None else self._late_tag.tag_id,
+            logs_late=self._logs_late,
+        )
+
+    def _is_columnar(self) -> bool:
+        plain = self._trigger is None or type(self._trigger) is EventTimeTrigger
+        general = not plain or self._evictor is not None or self._lateness_ms or self._panes is not None
+        return not general and is_columnar(self._assigner)
+
     def _declare(self, emits: TypeInformation | None, output_type: Any, **functions: Function | None) -> S:
+        shows_panes = self._panes is not None and self._panes.shown
+        if shows_panes and output_type is not None:
+            line = users_line()
+            what = f"the output is declared as {output_type}, but its records are Panes"
+            raise DefinitionError(describe(what, line, "leave output_type out"), location=line)
         return self._stream.add(
             WindowNode,
-            emits=emits,
+            emits=None if shows_panes else emits,
             name=type(self._assigner).__name__,
             output_type=read_type(output_type),
             assigner=self._assigner,
@@ -127,6 +225,8 @@ class Windowed(Generic[S]):
             evictor=self._evictor,
             allowed_lateness_ms=self._lateness_ms,
             late_tag=None if self._late_tag is None else self._late_tag.tag_id,
+            logs_late=self._logs_late,
+            panes=self._panes,
             **functions,
         )
 
@@ -175,45 +275,13 @@ class WindowedStream(Windowed[S]):
         return self._apply(process_window_function, ProcessWindowFunction, output_type)
 
     def agg(self, **aggregates: Aggregate) -> S:
-        """Compute built-in aggregates on columns: `agg(mean=avg("temperature"), n=count())`.
+        """Compute built-in aggregates: `agg(mean=avg("temperature"), n=count())`.
 
-        Emits a row of the key's fields, `window_start`, `window_end` and the aggregates by their names.
-
-        Raises:
-            UnsupportedError: the windows are not tumbling ones of event time with the default trigger.
+        Emits a row of the key's fields, `window_start` and `window_end` if the window has borders in time, and the
+        aggregates by their names. Event-time windows with the default trigger are computed on columns, others record by
+        record, with the same results; `explain()` says which.
         """
-        line = users_line()
-        if not aggregates:
-            raise DefinitionError(describe("agg() got no aggregate", line, "name one: agg(n=count())"), location=line)
-        for name, aggregate in aggregates.items():
-            if not isinstance(cast("object", aggregate), Aggregate):
-                what = f"{name}={aggregate!r:.100} is not a built-in aggregate"
-                remedy = "use count(), sum_of, min_of, max_of or avg, or aggregate(AggregateFunction)"
-                raise TypeMismatchError(describe(what, line, remedy), location=line)
-        self._check_columnar(line)
-        key = self._key.source if isinstance(self._key, TypedKey) else self._key
-        return self._stream.add(
-            AggregateNode,
-            name="Aggregate",
-            assigner=self._assigner,
-            key=key,
-            aggregates=tuple(aggregates.items()),
-            late_tag=None if self._late_tag is None else self._late_tag.tag_id,
-        )
-
-    def _check_columnar(self, line: str) -> None:
-        reason = None
-        if type(self._assigner) is not TumblingEventTimeWindows:
-            reason = f"windows of {self._assigner}"
-        elif self._trigger is not None and type(self._trigger) is not EventTimeTrigger:
-            reason = f"a trigger ({type(self._trigger).__name__})"
-        elif self._evictor is not None:
-            reason = "an evictor"
-        elif self._lateness_ms:
-            reason = "allowed lateness"
-        if reason is not None:
-            what = f"agg(...) cannot work with {reason}"
-            raise UnsupportedError(describe(what, line, "use aggregate(AggregateFunction)"), location=line)
+        return self._agg(aggregates)
 
 
 class AllWindowedStream(Windowed[S]):
@@ -249,3 +317,7 @@ class AllWindowedStream(Windowed[S]):
     ) -> S:
         """Keep all records of each window, and call the function with them and with state when it fires."""
         return self._apply(process_window_function, ProcessAllWindowFunction, output_type)
+
+    def agg(self, **aggregates: Aggregate) -> S:
+        """Compute built-in aggregates; emits rows of `window_start`, `window_end` and the aggregates by their names."""
+        return self._agg(aggregates)

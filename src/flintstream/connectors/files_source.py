@@ -21,6 +21,13 @@ from flintstream.model.connect import Source
 from flintstream.model.time import DurationLike, to_millis
 
 PathText = str | PathLike[str]
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "text": {"charset": "UTF-8"},
+    "json": {},
+    "csv": {"header": True, "sep": ",", "escape": '"', "multiLine": True},
+    "parquet": {},
+}
+"""The formats, with the options of each that hold unless others are given."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,11 @@ class FileSource(Source):
         if files_per_epoch is not None and files_per_epoch < 1:
             what = f"files_per_epoch is {files_per_epoch}"
             raise InvalidArgumentError(describe(what, remedy="give 1 or more, or None"))
+        if form.name not in _DEFAULTS:
+            what = f"there is no file format {form.name!r}"
+            raise InvalidArgumentError(describe(what, remedy=f"use one of {', '.join(_DEFAULTS)}"))
         self.format = form.name
-        self.options = dict(form.options)
+        self.options = {**_DEFAULTS[form.name], **form.options}
         self.paths = tuple(map(_absolute, given))
         self.schema: pa.Schema | None = to_arrow_schema(schema)
         self.discovery_interval_ms = None if monitor is None else to_millis(monitor)
@@ -129,7 +139,7 @@ class FileSource(Source):
         """
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise InvalidArgumentError(describe(f"{delimiter!r} cannot be a delimiter", remedy="give one character"))
-        form = {"header": header, "sep": delimiter, "escape": '"', "multiLine": multi_line}
+        form = {"header": header, "sep": delimiter, "multiLine": multi_line}
         return FileSource(StreamFormat("csv", form), path, schema=schema, **options)
 
     @staticmethod

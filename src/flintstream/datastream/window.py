@@ -28,6 +28,7 @@ from flintstream.model.triggers import (
     Trigger,
     TriggerResult,
 )
+from flintstream.model.triggers_further import DeltaTrigger, EndOfStreamTrigger, ProcessingTimeoutTrigger
 from flintstream.model.window_assigner import MergingWindowAssigner, WindowAssigner
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow, Window
 
@@ -42,8 +43,10 @@ __all__ = [
     "CountWindowSerializer",
     "DeltaEvictor",
     "DeltaFunction",
+    "DeltaTrigger",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
+    "EndOfStreamTrigger",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
@@ -54,6 +57,7 @@ __all__ = [
     "NeverTrigger",
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
     "PurgingTrigger",
     "SessionWindowTimeGapExtractor",
     "SlidingEventTimeWindows",

@@ -10,9 +10,11 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from flintstream.connectors.frames import FrameSource
 from flintstream.engine import manifest as manifests
 from flintstream.engine.epoch import EpochContext, ReadRange, StateHandle, TaskReport
 from flintstream.engine.garbage import Garbage
@@ -30,14 +32,17 @@ from flintstream.errors import (
     UnknownUidError,
     describe,
 )
-from flintstream.graph.nodes import SinkNode, SourceNode
+from flintstream.graph.nodes import SinkNode, SourceNode, late_output
 from flintstream.model.connect import Committer, Split, SplitSource
+from flintstream.ops.timestamps import NO_SPLIT
 from flintstream.planner.plan import Plan
 from flintstream.planner.time_domains import uses_processing_time
 from flintstream.state.changelog import checksum
 from flintstream.state.storage import Storage
 
 DEFAULT_RETAINED = 3
+SETTLED = "settled"
+"""The folder of a mark that a job which has ended leaves when all its output is published."""
 _LOG = logging.getLogger("flintstream")
 
 
@@ -61,6 +66,7 @@ class Coordinator:
             if isinstance(op.node, SinkNode) and op.node.sink is not None
         }
         self._pending_timers = 0
+        self._synced: set[str] = set()
         found = manifests.newest(storage)
         # Splits are made once in the life of a job's state: positions belong to them, whatever the parallelism is now.
         self._split_into = {} if found is None else dict(found.split_into)
@@ -72,7 +78,16 @@ class Coordinator:
                     self._splits[op.id] = list(op.node.source.splits(into))
                 except FlintstreamError as error:
                     raise error.at(op.node.location, op.uid) from None
-        self.lanes = LaneBook(plan, {node: [s.number for s in splits] for node, splits in self._splits.items()})
+        self.lanes = LaneBook(plan, self._known_splits())
+
+    def _known_splits(self) -> dict[int, list[int]]:
+        """Return the splits that each source has from the start: event time waits for them all."""
+        known = {node: [split.number for split in splits] for node, splits in self._splits.items()}
+        for op in self.plan.operators:
+            if isinstance(op.node, SourceNode) and op.id not in known:
+                is_named = isinstance(op.node.source, FrameSource) and op.node.source.split_by
+                known[op.id] = [NO_SPLIT if is_named else 0]
+        return known
 
     def recover(self) -> Manifest | None:
         """Start from the newest manifest, if there is one, and finish what its sinks had left to do."""
@@ -87,9 +102,23 @@ class Coordinator:
         self.incarnation = found.incarnation
         self._garbage.recover()
         self.lanes.restore(found)
+        # Whether any timers wait is known when an epoch has looked; a quiet source must not keep it from looking.
+        self._pending_timers = int(uses_processing_time(self.plan))
         self._tell_restored(found)
-        self.commit_sinks(found)
+        if not self._is_settled(found):
+            self.commit_sinks(found)
+            self._settle(found)
         return found
+
+    def _is_settled(self, manifest: Manifest) -> bool:
+        """Whether a job has ended and its sinks have published everything: then nothing is published again."""
+        return manifest.finished and f"{manifest.epoch:012d}" in self.storage.list(SETTLED)
+
+    def _settle(self, manifest: Manifest) -> None:
+        if manifest.finished:
+            # Without the mark sinks are only asked to publish once more: no reason to fail a job that has ended.
+            with suppress(OSError):
+                self.storage.create(f"{SETTLED}/{manifest.epoch:012d}", b"")
 
     def _tell_restored(self, found: Manifest) -> None:
         kept = {uid: rows for uid, rows in found.entries.items() if rows}
@@ -115,12 +144,12 @@ class Coordinator:
     @property
     def needs_ticks(self) -> bool:
         """Whether epochs must run without input: processing time or idleness may have something to do."""
-        return self.lanes.has_idleness or bool(self._pending_timers)
+        return self.lanes.follows_clock or self.lanes.owes_tick or bool(self._pending_timers)
 
     @property
     def wants_ticks(self) -> bool:
         """Whether the job may come to need epochs without input: it uses idleness or processing time."""
-        return self.lanes.has_idleness or uses_processing_time(self.plan)
+        return self.lanes.follows_clock or uses_processing_time(self.plan)
 
     @property
     def epoch(self) -> int:
@@ -204,9 +233,23 @@ class Coordinator:
         self._pending_timers = sum(
             rows for report in reports for name, rows in report.entries.items() if name.endswith("#processing-timers")
         )
+        self._tell_late(reports, new)
         self.commit_sinks(new, inline)
+        self._settle(new)
         self._garbage.committed(new)
         return new
+
+    def _tell_late(self, reports: Sequence[TaskReport], new: Manifest) -> None:
+        """Log the late records of an epoch where the program asks for it, and at the end how many were dropped."""
+        for report in reports:
+            for node, notes in report.notes.items():
+                op = self.plan.operator(node)
+                for note in notes:
+                    _LOG.warning("late record in %r (%s): %s", op.uid, op.node.location, note)
+        for op in self.plan.operators if new.finished else ():
+            late = new.counters.get(op.uid, {}).get("late", 0)
+            if late and late_output(op.node) is None:
+                _LOG.warning("%r (%s) dropped %s late records", op.uid, op.node.location, f"{late:,}")
 
     def _publish(self, new: Manifest, inline: InlineFile) -> None:
         """Create the manifest, which is the commit; what happens before it does not count, what comes after must."""
@@ -214,6 +257,9 @@ class Coordinator:
         try:
             if inline.parts:
                 self.storage.write(inline.path, b"".join(inline.parts))
+            # Tasks made their files durable, but names are in folders: once per epoch, and before the manifest.
+            self.storage.sync(sorted({path.rpartition("/")[0] for path in new.files() - self._synced}))
+            self._synced = new.files()
             created = self.storage.create(path, data)
         except OSError as error:
             created = self._is_there(path, data)

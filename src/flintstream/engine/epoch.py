@@ -113,4 +113,5 @@ class TaskReport:
     committables: dict[int, Any] = field(default_factory=dict[int, Any])
     entries: dict[str, int] = field(default_factory=dict[str, int])
     ranges: list[int] = field(default_factory=list[int])
+    notes: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     busy_seconds: float = 0.0

@@ -16,13 +16,14 @@ import numpy as np
 from flintstream.engine.envelope import CONTROL, Envelope, read_blob, read_partials
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport
 from flintstream.engine.merge import RunMerger, empty_batch, place_in_lane, tracks_of
+from flintstream.engine.restraint import order_bound
 from flintstream.engine.router import keys_of
 from flintstream.errors import LedgerError, describe
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.ops.batch import Batch, Values
-from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, frontier, track_lane
+from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, track_lane
 from flintstream.ops.run import Run, take_turn
-from flintstream.ops.timestamps import LANE_SHIFT, ChunkTime, TimestampsOperator
+from flintstream.ops.timestamps import LANE_SHIFT, TimestampsOperator, chunk_time, lanes_with
 from flintstream.ops.window_columns import ColumnWindowOperator
 from flintstream.state.keygroups import hash_key
 from flintstream.state.partials import split_windows
@@ -102,7 +103,7 @@ class Inbox:
         for message in self._messages:
             for chunk in message.chunks:
                 chunks.setdefault(chunk.lane, []).append(chunk)
-        for lane in {*self._epoch.lanes, *chunks}:
+        for lane in lanes_with(self._epoch.lanes, chunks):
             start = self._epoch.lanes.get(lane) or LaneTime()
             self._tracks[lane] = track_lane(start, chunks.get(lane, ()), lane in self._epoch.finishing)
         self._mergers = {}
@@ -115,6 +116,7 @@ class Inbox:
             ports = len(planned.node.inputs)
             merger = RunMerger(clock, planned.width, ports, self._epoch.now)
             self._mergers[planned.id] = merger
+            place.ctx.completeness = clock.completeness
             self._begin_operator(place, start)
             self._restore_held(place, merger)
 
@@ -130,7 +132,7 @@ class Inbox:
         if isinstance(operator, TimestampsOperator):
             lane = planned.assigner << LANE_SHIFT
             start = self._epoch.lanes.get(lane) or LaneTime()
-            operator.chunk = ChunkTime(lane, (), start.newest)
+            operator.chunk = chunk_time(lane, (), start, self._epoch.now)
             self._task.chunk = None
         empty = empty_batch(planned.width)
         run = Run(empty, empty.timestamps, empty.timestamps, empty.stamp, watermark, self._epoch.now)
@@ -148,13 +150,10 @@ class Inbox:
         self._buffered = 0
 
     def _limit(self, planned: Any) -> tuple[int, int] | None:
-        """Return how far deterministic order lets an operator go; None: no limit."""
-        if not self._plan.deterministic:
+        """Return how far deterministic order, or the alignment of splits, lets an operator go; None: no limit."""
+        if not self._plan.holds_records:
             return None
-        group: frozenset[int] = frozenset()
-        for assigner in self._upstream_lanes(planned.id):
-            group |= self._plan.lane_group(assigner)
-        return frontier(tracks_of(self._tracks, group, LANE_SHIFT))
+        return order_bound(self._plan, self._upstream_lanes(planned.id), self._epoch.lanes, self._tracks)
 
     def _process(self, place: Any, run: Run | None) -> None:
         if run is None:
@@ -177,30 +176,34 @@ class Inbox:
             self._hold(place, merger)
             self._report.watermarks[place.planned.id] = merger.watermark
             if isinstance(place.operator, TimestampsOperator):
-                self._report.chunks.append(place.operator.chunk.steps())
+                with self._task.guard(place.planned):
+                    self._report.chunks.append(place.operator.chunk.steps())
         for edge, count in self._expected.items():
             if self._report.received.get(edge, 0) != count:
                 what = f"edge {edge} sent {count} records to partition {self._report.partition}"
                 raise LedgerError(describe(what, f"{self._report.received.get(edge, 0)} arrived"))
 
     def _hold(self, place: Any, merger: RunMerger) -> None:
-        """Keep what deterministic order does not let through yet: `(key, port, stamp) -> (value, timestamp)`."""
-        if not self._plan.deterministic:
+        """Keep what is not let through yet: `(key, port, stamp) -> (value, timestamp)`."""
+        if not self._plan.holds_records:
             return
-        table = self._held_table(place)
         for port, batch in merger.rest():
-            keys = batch.keys.rows() if batch.keys is not None and self._is_hashed(place, port) else None
-            if keys is None:
+            is_shared = self._comes_by(place, port, "BROADCAST")
+            table = self._held_table(place, is_shared)
+            keys = batch.keys.rows() if batch.keys is not None and self._comes_by(place, port, "HASH") else None
+            if is_shared:
+                keys = [None] * len(batch)
+            elif keys is None:
                 keys = [self._own_key(place)] * len(batch)
             stamps = zip(*(column.tolist() for column in batch.stamp), strict=True)
             rows = zip(keys, stamps, batch.values.rows(), batch.timestamps.tolist(), strict=True)
             for key, stamp, value, timestamp in rows:
                 table.put((key, port, stamp), (value, timestamp))
 
-    def _is_hashed(self, place: Any, port: int) -> bool:
-        """Whether records of a port are in this partition because it owns their keys."""
+    def _comes_by(self, place: Any, port: int, kind: str) -> bool:
+        """Whether records of a port are in this partition because it owns their keys (HASH), or has all (BROADCAST)."""
         links = [link for link in self._plan.links_to(place.planned.id) if link.port == port]
-        return all(link.exchange.kind == "HASH" for link in links)
+        return all(link.exchange.kind == kind for link in links)
 
     def _own_key(self, place: Any) -> int:
         """Return a key that this partition owns, so that what is held under it comes back to it, however it moves."""
@@ -208,23 +211,23 @@ class Inbox:
         return next(key for key in itertools.count() if hash_key(key) % backend.max_parallelism in backend.groups)
 
     def _restore_held(self, place: Any, merger: RunMerger) -> None:
-        if not self._plan.deterministic:
+        if not self._plan.holds_records:
             return
-        table = self._held_table(place)
         by_shape: dict[tuple[int, int], list[Any]] = {}
-        for (key, port, stamp), (value, timestamp) in table.data.items():
-            by_shape.setdefault((port, len(stamp)), []).append((stamp, key, value, timestamp))
+        for table in (self._held_table(place, is_shared) for is_shared in (False, True)):
+            for (key, port, stamp), (value, timestamp) in table.data.items():
+                by_shape.setdefault((port, len(stamp)), []).append((stamp, key, value, timestamp))
+            for entry in list(table.data):
+                table.delete(entry)
         for (port, _), rows in by_shape.items():
             rows.sort(key=lambda row: row[0])
             stamps, keys, values, timestamps = (list(column) for column in zip(*rows, strict=True))
             columns = [np.array(column, np.int64) for column in zip(*stamps, strict=True)]
             merger.add(port, Batch(Values(values), np.array(timestamps, np.int64), columns, None, Values(keys)))
-        for entry in list(table.data):
-            table.delete(entry)
 
-    def _held_table(self, place: Any) -> Table:
-        name = f"{place.planned.uid}/#held"
-        return place.ctx.backend.table(name, lambda: Table(name, parts=3, resident=True))
+    def _held_table(self, place: Any, is_shared: bool) -> Table:
+        name = f"{place.planned.uid}/#held-by-all" if is_shared else f"{place.planned.uid}/#held"
+        return place.ctx.backend.table(name, lambda: Table(name, parts=3, resident=True, shared=is_shared))
 
     def forward_control(self) -> Iterator[Envelope]:
         """Tell later levels how the lanes of earlier ones moved; one partition speaks for all."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flintstream.engine.envelope import DRIVER, Envelope, Sender
@@ -16,14 +16,15 @@ from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport, p
 from flintstream.engine.inbox import Inbox
 from flintstream.engine.router import Router
 from flintstream.errors import DefinitionError, FlintstreamError, UserFunctionError
-from flintstream.graph.nodes import SinkNode, SourceNode, TimestampsNode
+from flintstream.graph.nodes import SinkNode, SourceNode, TimestampsNode, logs_late
 from flintstream.model.connect import WriterContext
 from flintstream.ops.batch import Batch, Values
+from flintstream.ops.clock import LaneTime
 from flintstream.ops.conform import Conform, conform_to
 from flintstream.ops.operator import MAIN, Operator, OperatorContext
 from flintstream.ops.run import take_turn
 from flintstream.ops.sink import SinkOperator
-from flintstream.ops.timestamps import ChunkTime, TimestampsOperator, lane_of, untimed
+from flintstream.ops.timestamps import ChunkTime, TimestampsOperator, chunk_time, lane_of, untimed
 from flintstream.planner.build import build_operator
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 from flintstream.state.backend import KeyedBackend
@@ -99,6 +100,7 @@ class LevelTask:
             ctx = OperatorContext(
                 planned.uid, planned.node.name, partition, planned.parallelism, backend, 0, parameters
             )
+            ctx.logs_late = logs_late(planned.node)
             place = Place(self, planned, build_operator(planned, plan.batch_mode), ctx)
             if planned.node.output_type is not None:
                 place.conform = conform_to(planned.node.output_type, planned.node.name, planned.node.location)
@@ -171,7 +173,8 @@ class LevelTask:
         self.combining = None
         for place in self.places.values():
             place.ctx.counters.clear()
-            place.ctx.attempt = attempt
+            place.ctx.notes.clear()
+            place.ctx.attempt, place.ctx.now = attempt, epoch.now
             if isinstance(place.operator, SinkOperator):
                 uid = place.planned.uid
                 parallelism = place.planned.parallelism
@@ -223,7 +226,10 @@ class LevelTask:
                 for router in routers.get(MAIN, ()):
                     self.send(router, batch)
                 yield from self.drain()
-            report.chunks += [each.steps() for each in times]
+            for owner, each in zip(self._timed(chunk.source), times, strict=True):
+                # What a strategy of the user's remembers may be impossible to keep.
+                with guarded(owner):
+                    report.chunks.append(each.steps())
         for router in self._routers():
             yield from router.flush(self.sender)
 
@@ -232,13 +238,22 @@ class LevelTask:
         self.chunk = list(chunk.order)
         # Only where one chunk is all of its split's records in the epoch is its own watermark the lane's.
         self.combining = epoch.watermarks if chunk.is_whole else None
-        source = self.plan.operator(chunk.source)
+        source, *strategies = self._timed(chunk.source)
         times = [self._chunk_time(epoch, source, source, chunk)]
-        for place in self.places.values():
-            if isinstance(place.operator, TimestampsOperator) and self._feeds(chunk.source, place.planned.id):
-                place.operator.chunk = self._chunk_time(epoch, place.planned, source, chunk)
-                times.append(place.operator.chunk)
+        for planned in strategies:
+            operator = self.places[planned.id].operator
+            assert isinstance(operator, TimestampsOperator)
+            operator.chunk = self._chunk_time(epoch, planned, source, chunk)
+            times.append(operator.chunk)
+        # Event time may be ahead of a lane that its strategy has left out, in the midst of the epoch too.
+        if any(each.idle for each in times):
+            self.combining = None
         return times
+
+    def _timed(self, source: int) -> list[PlannedOperator]:
+        """Return a source and the strategies that its records may pass in this level."""
+        strategies = [p.planned for p in self.places.values() if isinstance(p.operator, TimestampsOperator)]
+        return [self.plan.operator(source), *(each for each in strategies if self._feeds(source, each.id))]
 
     @staticmethod
     def _chunk_time(
@@ -246,9 +261,8 @@ class LevelTask:
     ) -> ChunkTime:
         assert planned.assigner is not None and source.assigner is not None
         lane = lane_of(planned.assigner, source.assigner, chunk.split)
-        start = epoch.lanes.get(lane)
-        carry = start.newest if start is not None else -(1 << 63)
-        return ChunkTime(lane, chunk.order, carry, finished=chunk.finished)
+        start = epoch.lanes.get(lane) or LaneTime()
+        return chunk_time(lane, chunk.order, start, epoch.now, chunk.finished)
 
     def _feeds(self, source: int, node: int) -> bool:
         """Whether records of a source reach a node."""
@@ -281,14 +295,17 @@ class LevelTask:
                 for check in place.ctx.checks:
                     check()
             report.counters[node] = dict(place.ctx.counters)
+            if place.ctx.notes:
+                report.notes[node] = list(place.ctx.notes)
             for name, rows in place.ctx.backend.entries().items():
                 report.entries[name] = rows
         for router in self._routers():
             report.sent[router.edge] = report.sent.get(router.edge, 0) + sum(router.sent.values())
         report.busy_seconds = time.perf_counter() - started
         if self.level + 1 < self.plan.levels:
+            moves = [replace(chunk, memory=None) if chunk.memory else chunk for chunk in report.chunks]
             for partition in range(self.plan.partitions(self.level + 1)):
-                message = ControlMessage(self.level, report.chunks)
+                message = ControlMessage(self.level, moves)
                 for router in self._routers():
                     if router.level == self.level + 1:
                         message.sent[router.edge] = message.sent.get(router.edge, 0) + router.sent.get(partition, 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from flintstream.engine.epoch import EpochContext, ReadRange, TaskReport
 from flintstream.engine.manifest import Manifest
 from flintstream.engine.options import JobOptions
 from flintstream.engine.pacing import Pacer
+from flintstream.engine.restraint import Restraint, SplitName
 from flintstream.errors import CommitError, CorruptStateError, LedgerError, describe
 
 RunEpoch = Callable[[EpochContext], Sequence[TaskReport]]
@@ -42,6 +43,7 @@ class EpochLoop:
         self._stop = threading.Event()
         self._failures = 0
         target = options.interval_ms or TARGET_MS
+        self._restraint = Restraint(coordinator.plan)
         self._pacer = Pacer(coordinator.plan, coordinator.splits(), options.max_records, target)
 
     def use(self, run: RunEpoch) -> None:
@@ -57,17 +59,22 @@ class EpochLoop:
         """Whether someone asked for an end."""
         return self._stop.is_set()
 
+    @property
+    def _is_finished(self) -> bool:
+        manifest = self._coordinator.manifest
+        return manifest is not None and manifest.finished
+
     def run(self) -> bool:
         """Run until the end; return whether the sources were read to their end."""
         while not self._stop.is_set():
-            if self._coordinator.manifest is not None and self._coordinator.manifest.finished:
+            if self._is_finished:
                 return True
             started = time.monotonic()
             if not self._step():
                 self._stop.wait(IDLE_SECONDS)
                 continue
             pause = self._options.interval_ms / 1000 - (time.monotonic() - started)
-            if pause > 0:
+            if pause > 0 and not self._is_finished:
                 self._stop.wait(pause)
         return False
 
@@ -79,11 +86,15 @@ class EpochLoop:
         self.run_epoch(self._coordinator.begin(now, ranges, self._ending(ranges), ended), {})
         return True
 
-    def step_with(self, spark: dict[str, Any], closing: bool) -> bool:
-        """Run one epoch on input that Spark has handed over; return whether the job's input ended with it."""
+    def step_with(self, spark: dict[str, Any], closing: bool, ending: Iterable[int] = ()) -> bool:
+        """Run one epoch on input that Spark has handed over; return whether the job's input ended with it.
+
+        `ending` are the sources among it that have been read to their end.
+        """
         now, ranges, ended = self._plan_epoch()
         final = closing and ended
-        self.run_epoch(self._coordinator.begin(now, ranges, self._ending(ranges), final), spark)
+        finishing = self._ending(ranges).union(*map(self._coordinator.lanes.known_of, ending))
+        self.run_epoch(self._coordinator.begin(now, ranges, finishing, final), spark)
         return final
 
     def close_with(self, spark: dict[str, Any]) -> None:
@@ -99,14 +110,40 @@ class EpochLoop:
     def _plan_epoch(self) -> tuple[int, list[ReadRange], bool]:
         now = int(time.time() * 1000)
         positions = self._coordinator.positions()
-        ranges = self._pacer.next_ranges(positions, now)
-        return now, ranges, self._all_read(positions, ranges)
+        closed, paused = self._restrained(positions, now)
+        ranges = self._pacer.next_ranges(positions, now, closed | paused)
+        return now, ranges, self._all_read(positions, ranges, closed)
 
-    def _all_read(self, positions: Any, ranges: Any) -> bool:
+    def _restrained(
+        self, positions: Mapping[int, Mapping[int, int]], now: int
+    ) -> tuple[frozenset[SplitName], frozenset[SplitName]]:
+        """Return the splits that are over before their end, and those that wait for others."""
+        if not self._restraint.is_needed:
+            return frozenset(), frozenset()
+        lanes = self._coordinator.lanes.at(now)
+        splits = [(node, split) for node, each in self._coordinator.splits().items() for split in each]
+        names = [(node, split.number) for node, split in splits]
+        closed = self._restraint.closed(lanes, names)
+        unread = [
+            (node, split.number)
+            for node, split in splits
+            if (node, split.number) not in closed and positions[node][split.number] != split.end
+        ]
+        return closed, self._restraint.paused(lanes, unread)
+
+    def is_over(self) -> bool:
+        """Whether no sink will see another record, though the sources may go on."""
+        if not self._restraint.is_needed:
+            return False
+        lanes = self._coordinator.lanes
+        sources = lanes.sources_and_splits()
+        return len(self._restraint.closed(lanes.at(0), sources)) == len(sources)
+
+    def _all_read(self, positions: Any, ranges: Any, closed: frozenset[SplitName]) -> bool:
         """Whether every split has ended once these ranges are read."""
-        last = {(piece.source, piece.split) for piece in ranges if piece.last}
+        last = {(piece.source, piece.split) for piece in ranges if piece.last} | closed
         return all(
-            split.end is not None and (positions[node][split.number] >= split.end or (node, split.number) in last)
+            (node, split.number) in last or (split.end is not None and positions[node][split.number] >= split.end)
             for node, splits in self._coordinator.splits().items()
             for split in splits
         )

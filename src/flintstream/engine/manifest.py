@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from flintstream.engine.epoch import StateFile, StateHandle
@@ -45,7 +45,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the document."""
-        body = _as_text({"format": FORMAT, **asdict(self)})
+        body = _as_text({"format": FORMAT, **_attributes(self)})
         return f'{body[:-1]},"checksum":{checksum(body.encode())}}}'.encode()
 
     def digest(self) -> str:
@@ -84,7 +84,15 @@ class Manifest:
 
 def _as_text(document: dict[str, Any]) -> str:
     """Return a document as JSON; reading it and writing it again gives the same text."""
-    return json.dumps(document, separators=(",", ":"))
+    return json.dumps(document, separators=(",", ":"), default=_attributes)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return what a dataclass holds; `asdict` would copy everything inside as well."""
+    if not is_dataclass(value):
+        msg = f"{value!r:.100} cannot be written as JSON"
+        raise TypeError(msg)
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def _is_stored(part: Any) -> bool:
@@ -93,7 +101,8 @@ def _is_stored(part: Any) -> bool:
 
 def _lane(document: dict[str, Any]) -> LaneTime:
     positions, watermarks = document.pop("pending")
-    return LaneTime(**document, pending=(tuple(positions), tuple(watermarks)))
+    estimates = tuple((watermark, share) for watermark, share in document.pop("estimates"))
+    return LaneTime(**document, pending=(tuple(positions), tuple(watermarks)), estimates=estimates)
 
 
 def _handle(document: dict[str, Any]) -> StateHandle:

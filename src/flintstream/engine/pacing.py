@@ -6,7 +6,7 @@ target time: batching is only a performance knob, and this is who turns it. A so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from flintstream.engine.epoch import ReadRange
 from flintstream.graph.nodes import SourceNode
@@ -40,13 +40,16 @@ class Pacer:
             if split.end == split.start
         ]
 
-    def next_ranges(self, positions: Mapping[int, Mapping[int, int]], now: int) -> list[ReadRange]:
-        """Return what the next epoch reads; splits that have ended are left out."""
+    def next_ranges(
+        self, positions: Mapping[int, Mapping[int, int]], now: int, restrained: Collection[tuple[int, int]] = ()
+    ) -> list[ReadRange]:
+        """Return what the next epoch reads; splits that have ended, or are not to be read on, are left out."""
         ranges, self._empty = self._empty, []
         open_splits = [
             (node, split, positions[node][split.number])
             for node, splits in self._splits.items()
             for split in splits
+            if (node, split.number) not in restrained
             if split.end is None or positions[node][split.number] < split.end
         ]
         if not open_splits:

@@ -13,6 +13,7 @@ from flintstream.graph.nodes import AggregateNode
 from flintstream.model.time import MIN_TIMESTAMP
 from flintstream.ops.batch import Batch
 from flintstream.ops.selectors import FieldKey, FunctionKey
+from flintstream.ops.window_choice import can_combine
 from flintstream.planner.plan import Link, PlannedOperator
 from flintstream.state.keygroups import hash_column, key_groups, partition_of
 
@@ -33,7 +34,9 @@ class Router:
         self._turn = partition
         self.target = target
         self._combiner: Combiner | None = None
-        if isinstance(target.node, AggregateNode) and link.exchange.kind == "HASH":
+        node = target.node
+        is_hashed = link.exchange.kind == "HASH"
+        if is_hashed and isinstance(node, AggregateNode) and can_combine(node.assigner, node.aggregates):
             self._combiner = Combiner(link, target, max_parallelism)
         self.sent: dict[int, int] = {}
 

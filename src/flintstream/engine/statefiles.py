@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from flintstream.engine.epoch import NewState, StateFile, StateHandle
 from flintstream.errors import CorruptStateError, describe
-from flintstream.state.backend import KeyedBackend, merged
+from flintstream.state.backend import KeyedBackend, adds_up, merged
 from flintstream.state.changelog import checksum, pack, unpack
-from flintstream.state.partials import is_partials
 from flintstream.state.storage import Storage
 from flintstream.state.table import Table, write_rows
 
@@ -77,7 +76,7 @@ def _forget_partials(backends: Mapping[str, KeyedBackend]) -> bool:
 def _apply(backends: Mapping[str, KeyedBackend], tables: Tables, partials_only: bool = False) -> None:
     for name, batch in tables.items():
         backend = owner_of(name, backends)
-        if backend is not None and (is_partials(batch) or not partials_only):
+        if backend is not None and (adds_up(batch) or not partials_only):
             backend.apply({name: batch})
 
 

@@ -118,9 +118,16 @@ def _put_back(plan: Plan, epoch: EpochContext, task: LevelTask) -> None:
 
 def forget(incarnation: str) -> None:
     """Close and drop everything kept for a job in this process, and its working stores."""
-    for key in [key for key in _OPENED if key[0] == incarnation]:
-        _OPENED.pop(key).abort()
+    close_kept(incarnation)
     remove_job(incarnation)
+
+
+def close_kept(incarnation: str) -> int:
+    """Close and drop all operators that are kept for a job in this process; return how many levels that were."""
+    mine = [key for key in _OPENED if key[0] == incarnation]
+    for key in mine:
+        _OPENED.pop(key).abort()
+    return len(mine)
 
 
 def read_range(plan: Plan, epoch: EpochContext, slot: int) -> SourceChunk:

@@ -12,6 +12,7 @@ from typing import Any
 
 from flintstream.model.connect import Sink, Source
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
+from flintstream.model.panes import Panes
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.watermarks import WatermarkStrategy
 from flintstream.ops.aggregates import Aggregate
@@ -21,11 +22,12 @@ from flintstream.ops.selectors import KeySource
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """How records travel along an edge; FORWARD stays where it is."""
+    """How records travel along an edge; FORWARD stays where it is, `imposed` if the user asked for just that."""
 
     kind: str = "FORWARD"
     key: KeySource | None = None
     partitioner: Callable[[Any, int], int] | None = None
+    imposed: bool = False
 
     @property
     def is_forward(self) -> bool:
@@ -112,9 +114,11 @@ class WindowNode(Node):
     evictor: Any = None
     allowed_lateness_ms: int = 0
     late_tag: str | None = None
+    logs_late: bool = False
     reduce: ReduceFunction | None = None
     aggregate: AggregateFunction | None = None
     apply: Function | None = None
+    panes: Panes | None = None
     offset: int = 0
 
 
@@ -127,6 +131,25 @@ class AggregateNode(Node):
     aggregates: tuple[tuple[str, Aggregate], ...] = ()
     allowed_lateness_ms: int = 0
     late_tag: str | None = None
+    logs_late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SortNode(Node):
+    """Puts records into the order of event time."""
+
+    late_tag: str | None = None
+    logs_late: bool = False
+
+
+def logs_late(node: Node) -> bool:
+    """Say whether each record that comes too late for a node is logged."""
+    return isinstance(node, WindowNode | AggregateNode | SortNode) and node.logs_late
+
+
+def late_output(node: Node) -> str | None:
+    """Return the side output for records that come too late for a node; None: they are dropped."""
+    return node.late_tag if isinstance(node, WindowNode | AggregateNode | SortNode) else None
 
 
 @dataclass(frozen=True, slots=True)

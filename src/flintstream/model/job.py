@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from flintstream.errors import InvalidArgumentError, describe
 
@@ -92,7 +92,13 @@ class JobExecutionResult:
         return dict(self.accumulators)
 
     def __str__(self) -> str:
-        return f"job {self.job_id} ran for {self.net_runtime_ms} ms"
+        late = {uid: counts["late"] for uid, counts in self.accumulators.items() if _has_late(counts)}
+        told = "".join(f", {count:,} late records in {uid!r}" for uid, count in late.items())
+        return f"job {self.job_id} ran for {self.net_runtime_ms} ms{told}"
+
+
+def _has_late(counts: Any) -> bool:
+    return isinstance(counts, dict) and bool(cast("dict[str, Any]", counts).get("late"))
 
 
 class CompletableFuture(Generic[T]):

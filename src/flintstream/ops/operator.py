@@ -8,7 +8,7 @@ and `emit` is the only way out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,11 +30,18 @@ class Output(Protocol):
         ...
 
 
+def _unknown(watermark: int) -> float | None:
+    """What an operator knows of completeness before the engine tells it."""
+
+
 @dataclass(slots=True)
 class OperatorContext:
     """What an opened operator knows of its place in the job.
 
+    `now` is the processing time of the epoch.
     `checks` are run at the end of each epoch, before its state is written; they raise if the state is not as declared.
+    `completeness` tells which share of the records up to a watermark is believed to have come, or None.
+    With `logs_late` each late record gets a line in `notes`, which the driver logs once the epoch is committed.
     """
 
     uid: str
@@ -46,10 +53,32 @@ class OperatorContext:
     job_parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     counters: dict[str, int] = field(default_factory=dict[str, int])
     checks: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    completeness: Callable[[int], float | None] = _unknown
+    logs_late: bool = False
+    notes: list[str] = field(default_factory=list[str])
+    now: int = 0
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to one of the operator's counters, which the driver sums over all subtasks."""
         self.counters[name] = self.counters.get(name, 0) + amount
+
+    def count_late(self, key: Any, value: Any, timestamp: int, watermark: int, windows: Iterable[Any] = ()) -> None:
+        """Count a record that came too late for all its windows."""
+        self.count("late")
+        if self.logs_late:
+            missed = "".join(f", window {window}" for window in windows)
+            self.notes.append(f"key {key!r}, timestamp {timestamp}, watermark {watermark}{missed}: {value!r:.200}")
+
+    def count_late_batch(self, batch: Batch, windows: Sequence[Iterable[Any]] | None = None) -> None:
+        """Count records that came too late; `windows` are those that each of them missed."""
+        if not self.logs_late:
+            self.count("late", len(batch))
+            return
+        assert batch.keys is not None and batch.watermarks is not None
+        times = zip(batch.timestamps.tolist(), batch.watermarks.tolist(), strict=True)
+        rows = zip(batch.keys.rows(), batch.values.rows(), times, windows or [()] * len(batch), strict=True)
+        for key, value, (timestamp, watermark), missed in rows:
+            self.count_late(key, value, timestamp, watermark, missed)
 
 
 class Operator(ABC):

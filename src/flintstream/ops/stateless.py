@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from flintstream.errors import DefinitionError, describe
 from flintstream.model.functions import Function
 from flintstream.ops.batch import Batch, Values, expand
 from flintstream.ops.context import OperatorRuntimeContext
@@ -99,10 +100,11 @@ def type_of(row: Any) -> Callable[..., Any]:
 class ElementContext:
     """The Context of a process function without keys; it stands at one record at a time."""
 
-    __slots__ = ("_batch", "index")
+    __slots__ = ("_batch", "_now", "index")
 
-    def __init__(self) -> None:
+    def __init__(self, now: int) -> None:
         self._batch: Batch | None = None
+        self._now = now
         self.index = 0
 
     def at(self, batch: Batch) -> None:
@@ -117,10 +119,20 @@ class ElementContext:
     def timer_service(self) -> Any:
         return self
 
+    def current_processing_time(self) -> int:
+        return self._now
+
     def current_watermark(self) -> int:
         assert self._batch is not None
         watermarks = self._batch.watermarks
         return -(1 << 63) if watermarks is None else int(watermarks[self.index])
+
+    def _refuse_timer(self, timestamp: int) -> NoReturn:
+        what = "a process function without keys cannot have timers"
+        raise DefinitionError(describe(what, remedy="put key_by(...) before it and use a KeyedProcessFunction"))
+
+    register_event_time_timer = register_processing_time_timer = _refuse_timer
+    delete_event_time_timer = delete_processing_time_timer = _refuse_timer
 
 
 class ProcessOperator(FunctionOperator):
@@ -132,7 +144,7 @@ class ProcessOperator(FunctionOperator):
 
     def process(self, batch: Batch, port: int, out: Output) -> None:
         function = callable_of(self.function, self._methods[port])
-        ctx = ElementContext()
+        ctx = ElementContext(self.ctx.now)
         ctx.at(batch)
 
         def call(indexed: tuple[int, Any]) -> Any:

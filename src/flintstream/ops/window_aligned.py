@@ -203,7 +203,8 @@ class AlignedWindowOperator(WindowOperator):
                 self._emit(key, pane.window, contents.result(held), emissions.rows)
                 end_record_span(emissions, begin, index, pane.max_timestamp)
         if not taken:
-            self._take_late(index, value, int(run.batch.timestamps[index]), emissions)
+            windows = [TimeWindow(start, start + self._size) for start in self._starts(last)]
+            self._take_late(index, value, int(run.batch.timestamps[index]), emissions, windows)
 
     def fire_until(self, watermark: int, run: Run, emissions: Emissions) -> None:
         due, timers, reached = self._due, self.timers, run.watermarks

@@ -7,15 +7,27 @@ from dataclasses import replace
 from typing import TypeVar
 
 from flintstream.errors import UnsupportedError, describe
-from flintstream.graph.nodes import AggregateNode, FunctionNode, ProjectNode, SinkNode, TimestampsNode, WindowNode
+from flintstream.graph.nodes import (
+    AggregateNode,
+    FunctionNode,
+    ProjectNode,
+    SinkNode,
+    SortNode,
+    TimestampsNode,
+    WindowNode,
+)
+from flintstream.model.assigners_data import DataWindows
 from flintstream.ops.keyed import KeyedFunctionOperator, KeyedProcessOperator, ReduceOperator
 from flintstream.ops.operator import Operator
 from flintstream.ops.sink import SinkOperator
+from flintstream.ops.sort import SortOperator
 from flintstream.ops.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator, ProjectOperator
 from flintstream.ops.timestamps import TimestampsOperator
 from flintstream.ops.window import WindowOperator
 from flintstream.ops.window_aligned import AlignedWindowOperator, is_aligned
-from flintstream.ops.window_columns import ColumnWindowOperator
+from flintstream.ops.window_choice import column_operator
+from flintstream.ops.window_contents import TimedAggregate
+from flintstream.ops.window_data import DataWindowOperator, EvictingDataWindowOperator
 from flintstream.ops.window_evict import EvictingWindowOperator
 from flintstream.planner.plan import PlannedOperator
 
@@ -34,21 +46,30 @@ def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operat
         assert node.sink is not None
         return SinkOperator(node.sink)
     if isinstance(node, WindowNode):
-        return _build_window(node)
+        window = _build_window(node)
+        window.panes = node.panes
+        return window
     if isinstance(node, AggregateNode):
         assert node.key is not None
-        return ColumnWindowOperator(node.assigner, node.key, node.aggregates, node.late_tag)
+        return column_operator(node.assigner, node.key, node.aggregates, node.late_tag)
+    if isinstance(node, SortNode):
+        return SortOperator(node.late_tag)
     if isinstance(node, ProjectNode):
         return ProjectOperator(node.positions)
     raise UnsupportedError(describe(f"nothing runs a {type(node).__name__}", node.location))
 
 
-def _build_window(node: WindowNode) -> Operator:
+def _build_window(node: WindowNode) -> WindowOperator:
     late = (node.allowed_lateness_ms, node.late_tag)
     functions = (fresh(node.reduce), fresh(node.aggregate), fresh(node.apply))
+    by_data = isinstance(node.assigner, DataWindows)
     if node.evictor is not None:
-        return EvictingWindowOperator(node.assigner, node.trigger, node.evictor, *late, *functions)
-    if is_aligned(node.assigner, node.trigger):
+        evicting = EvictingDataWindowOperator if by_data else EvictingWindowOperator
+        return evicting(node.assigner, node.trigger, node.evictor, *late, *functions)
+    if by_data:
+        return DataWindowOperator(node.assigner, node.trigger, *late, *functions)
+    is_plain = node.panes is None and not isinstance(node.aggregate, TimedAggregate)
+    if is_plain and is_aligned(node.assigner, node.trigger):
         return AlignedWindowOperator(node.assigner, *late, *functions)
     return WindowOperator(node.assigner, node.trigger, *late, *functions)
 

@@ -6,19 +6,23 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flintstream.connectors.frames import FrameSource
 from flintstream.graph.nodes import (
     AggregateNode,
     Exchange,
     FunctionNode,
     Node,
+    ProjectNode,
     SinkNode,
+    SortNode,
     SourceNode,
     StreamGraph,
     TimestampsNode,
     WindowNode,
 )
+from flintstream.model.connect import SplitSource
 from flintstream.ops.selectors import ConstantKey
-from flintstream.planner.check import check_determinism, check_graph
+from flintstream.planner.check import check_alignment, check_determinism, check_forwards, check_graph
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 from flintstream.planner.uids import assign_uids
 
@@ -46,6 +50,7 @@ def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
         check_determinism(nodes)
     uids = assign_uids(nodes)
     exchanges, parallelism = place_exchanges(nodes, settings.parallelism)
+    check_forwards(nodes, parallelism)
     levels = place_levels(nodes, exchanges)
     assigners = number_assigners(nodes)
     lanes = place_lanes(nodes, assigners)
@@ -93,16 +98,22 @@ def place_exchanges(nodes: Sequence[Node], default: int) -> tuple[Exchanges, dic
 
     Where the user imposed no exchange, records stay where they are, unless another parallelism was asked for (then they
     are rebalanced, as in Flink), or a watermark strategy stands behind an exchange: it needs the stream in one piece.
+    So does one that depends on all records in their order, if Spark reads their source: in many pieces at once.
     """
     behind: set[int] = set()
+    scattered: set[int] = set()
     chosen: Exchanges = {}
     parallelism: dict[int, int] = {}
     for node in nodes:
         ways: list[tuple[int, Exchange]] = []
+        if _is_scattered(node, scattered):
+            scattered.add(node.id)
+        needs_order = isinstance(node, TimestampsNode) and node.strategy is not None and node.strategy.is_sequential
+        gathered = needs_order and node.id in scattered
         for port, origins in enumerate(node.inputs):
             for index, origin in enumerate(origins):
                 exchange = origin.exchange
-                if isinstance(node, TimestampsNode) and (origin.node in behind or not exchange.is_forward):
+                if isinstance(node, TimestampsNode) and (gathered or origin.node in behind or not exchange.is_forward):
                     exchange = Exchange("GLOBAL")
                 elif exchange.is_forward and node.parallelism not in (None, parallelism[origin.node]):
                     exchange = Exchange("REBALANCE")
@@ -110,8 +121,19 @@ def place_exchanges(nodes: Sequence[Node], default: int) -> tuple[Exchanges, dic
                 ways.append((origin.node, exchange))
         if any(origin in behind or not exchange.is_forward for origin, exchange in ways):
             behind.add(node.id)
+        if isinstance(node, TimestampsNode):
+            check_alignment(node, node.id in behind)
         parallelism[node.id] = _parallelism_of(node, ways, parallelism, default)
     return chosen, parallelism
+
+
+def _is_scattered(node: Node, scattered: set[int]) -> bool:
+    """Whether records of one split can reach a node in several tasks: those of a source that Spark reads."""
+    if isinstance(node, SourceNode):
+        if isinstance(node.source, FrameSource):
+            return not node.source.order_by
+        return bool(node.native) or not isinstance(node.source, SplitSource)
+    return any(origin.node in scattered for port in node.inputs for origin in port)
 
 
 def _parallelism_of(node: Node, ways: Sequence[tuple[int, Exchange]], placed: dict[int, int], default: int) -> int:
@@ -199,7 +221,7 @@ def place_widths(nodes: Sequence[Node], reunions: set[int]) -> dict[int, int]:
         widths[node.id] += node.id in reunions
         if isinstance(node, TimestampsNode | SourceNode):
             leaving[node.id] = 3
-        elif isinstance(node, WindowNode | AggregateNode):
+        elif isinstance(node, WindowNode | AggregateNode | SortNode):
             leaving[node.id] = widths[node.id] + 3
         else:
             growth = _GROWTH.get(node.shape, 0) if isinstance(node, FunctionNode) else 0
@@ -215,7 +237,8 @@ def path_of(node: Node) -> str:
         return "vectorised"
     if isinstance(node, TimestampsNode):
         strategy = node.strategy
-        return "per record" if strategy is not None and strategy.assigner is not None else "vectorised"
-    if isinstance(node, FunctionNode | WindowNode):
+        by_record = strategy is not None and (strategy.assigner is not None or strategy.generator is not None)
+        return "per record" if by_record else "vectorised"
+    if isinstance(node, FunctionNode | WindowNode | ProjectNode):
         return "per record"
     return "vectorised"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flintstream.connectors.frames import FrameSource
 from flintstream.graph.nodes import Exchange, Node, SinkNode, SourceNode
 from flintstream.ops.conform import TypedKey
 from flintstream.ops.selectors import ConstantKey, FieldKey
@@ -23,7 +24,7 @@ def plan_as_json(plan: Plan, descriptions: Mapping[int, str]) -> str:
             "id": op.id,
             "type": full_name(op.node),
             "pact": _pact(op.node),
-            "contents": descriptions.get(op.id, full_name(op.node)),
+            "contents": ", ".join([descriptions.get(op.id, full_name(op.node)), *_order(op.node)]),
             "parallelism": op.parallelism,
         }
         links = plan.links_to(op.id)
@@ -88,8 +89,15 @@ def _pact(node: Node) -> str:
 def _graph_row(plan: Plan, op: PlannedOperator, descriptions: Mapping[int, str]) -> Sequence[str]:
     inputs = ", ".join(_input(link) for link in plan.links_to(op.id))
     declared = "" if op.node.output_type is None else f": {op.node.output_type}"
-    note = f"  {descriptions[op.id]}" if op.id in descriptions else ""
-    return str(op.id), f"{full_name(op.node)}{declared}", f"<- {inputs}" if inputs else "", f"{op.node.location}{note}"
+    described = [descriptions[op.id]] if op.id in descriptions else []
+    notes = "  ".join([op.node.location, *_order(op.node), *described])
+    return str(op.id), f"{full_name(op.node)}{declared}", f"<- {inputs}" if inputs else "", notes
+
+
+def _order(node: Node) -> list[str]:
+    """Return what is to be said of the order of a source's records: nothing, unless it has none of its own."""
+    source = node.source if isinstance(node, SourceNode) else None
+    return [source.order] if isinstance(source, FrameSource) else []
 
 
 def _input(link: Link) -> str:

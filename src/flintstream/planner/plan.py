@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flintstream.graph.nodes import Exchange, Node
+from flintstream.graph.nodes import Exchange, Node, SourceNode, TimestampsNode
+from flintstream.model.connect import SplitSource
+from flintstream.model.watermark_options import WatermarkAlignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,28 @@ class Plan:
             if grown == group:
                 return frozenset(group)
             group = grown
+
+    @property
+    def alignments(self) -> dict[int, WatermarkAlignment]:
+        """The alignment of every strategy that has one, by assigner."""
+        found: dict[int, WatermarkAlignment] = {}
+        for op in self.operators:
+            if isinstance(op.node, TimestampsNode) and op.node.strategy is not None and op.assigner is not None:
+                alignment = op.node.strategy.alignment
+                if alignment is not None:
+                    found[op.assigner] = alignment
+        return found
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether records may have to wait in state: for their turn, or for the slowest split of their group.
+
+        A source that is read by ranges waits by not being read; one that Spark reads cannot.
+        """
+        if self.deterministic or not self.alignments:
+            return self.deterministic
+        sources = [op.node.source for op in self.operators if isinstance(op.node, SourceNode)]
+        return not all(isinstance(source, SplitSource) for source in sources)
 
     def is_head(self, op: PlannedOperator) -> bool:
         """Whether an operator's input comes over the shuffle."""

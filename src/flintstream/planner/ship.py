@@ -23,6 +23,7 @@ from flintstream.graph.nodes import (
     TimestampsNode,
     WindowNode,
 )
+from flintstream.model.functions import Function
 from flintstream.planner.plan import Plan, PlannedOperator
 
 _DEPTH = 4
@@ -54,6 +55,17 @@ def check_functions(plan: Plan, everything: bool = False) -> None:
                 error = None if part is None else _pickling_error(part)
                 if error is not None:
                     raise _unserialisable(op, what, part, error)
+
+
+def closes_something(plan: Plan) -> bool:
+    """Whether any function of the user has something to do when its task ends."""
+    functions: list[Any] = []
+    for node in (op.node for op in plan.operators):
+        if isinstance(node, FunctionNode):
+            functions.append(node.function)
+        elif isinstance(node, WindowNode):
+            functions += [node.reduce, node.aggregate, node.apply]
+    return any(isinstance(each, Function) and type(each).close is not Function.close for each in functions)
 
 
 def _parts(node: Node, everything: bool) -> Iterator[tuple[str, Any]]:

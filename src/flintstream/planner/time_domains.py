@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flintstream.graph.nodes import FunctionNode, WindowNode
+from flintstream.graph.nodes import FunctionNode, TimestampsNode, WindowNode
+from flintstream.model.trigger_algebra import Foreign
+from flintstream.model.trigger_machine import Part
+from flintstream.model.triggers import PurgingTrigger
 from flintstream.planner.plan import Plan
 
 _TELLTALES = {"register_processing_time_timer", "current_processing_time"}
@@ -14,11 +17,25 @@ def uses_processing_time(plan: Plan) -> bool:
     """Whether any window or function of the plan works by the clock; functions are judged by the names they call."""
     for op in plan.operators:
         node = op.node
-        if isinstance(node, WindowNode) and (not node.assigner.is_event_time() or _mentions(node.trigger)):
+        if isinstance(node, WindowNode) and (not node.assigner.is_event_time() or _goes_by_clock(node.trigger)):
+            return True
+        # A generator may mark its split idle, and what that lets happen must not wait for a record.
+        if isinstance(node, TimestampsNode) and node.strategy is not None and node.strategy.generator is not None:
             return True
         if isinstance(node, FunctionNode) and _mentions(node.function):
             return True
     return False
+
+
+def _goes_by_clock(trigger: Any) -> bool:
+    """Whether a trigger, or one within it, works by the clock."""
+    if isinstance(trigger, Foreign):
+        return _goes_by_clock(trigger.trigger)
+    if isinstance(trigger, Part):
+        return trigger.goes_by_clock or any(map(_goes_by_clock, trigger.children()))
+    if isinstance(trigger, PurgingTrigger):
+        return _goes_by_clock(trigger.nested_trigger)
+    return _mentions(trigger)
 
 
 def _mentions(thing: Any) -> bool:

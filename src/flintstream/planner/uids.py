@@ -29,5 +29,7 @@ def assign_uids(nodes: Sequence[Node]) -> dict[int, str]:
         stem = node.name.lower().replace(" ", "-").replace("/", "-")
         seen[stem] = seen.get(stem, 0) + 1
         derived = f"{stem}-{seen[stem]}"
-        uids[node.id] = node.uid or (derived if derived not in given else f"{derived}-auto")
+        while derived in given:
+            derived += "-auto"
+        uids[node.id] = node.uid or derived
     return uids

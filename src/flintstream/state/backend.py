@@ -14,9 +14,10 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 import pyarrow as pa
 
+from flintstream.state.held import HeldTable, is_held
 from flintstream.state.partials import PartialTable, drops_windows, is_partials
 from flintstream.state.spill import Spill
-from flintstream.state.table import Table, is_resident, parts_of, within
+from flintstream.state.table import Table, is_resident, is_shared, parts_of, within
 
 
 class StateTable(Protocol):
@@ -44,6 +45,7 @@ class KeyedBackend:
         self.tables: dict[str, StateTable] = {}
         self.spill: Spill | None = None
         self._unclaimed: dict[str, list[pa.RecordBatch]] = {}
+        self._counted: dict[str, tuple[int, int]] = {}
 
     def table(self, name: str, build: Callable[[], T]) -> T:
         """Return the table `name`, built once, with whatever was restored for it."""
@@ -81,7 +83,7 @@ class KeyedBackend:
             if self.spill is not None and not is_resident(batch):
                 continue
             mine = within(batch, self.groups)
-            if not mine.num_rows and not drops_windows(mine):
+            if not mine.num_rows and not drops_windows(mine) and not is_held(mine):
                 continue
             table = self.tables.get(name)
             if table is None:
@@ -115,17 +117,19 @@ class KeyedBackend:
     def clear(self) -> None:
         """Forget everything, to be loaded anew."""
         self._unclaimed.clear()
+        self._counted.clear()
         for table in self.tables.values():
             table.clear()
 
     def forget_partials(self) -> bool:
-        """Forget partial results, to be loaded anew; return whether there is any table of them."""
-        tables = [table for table in self.tables.values() if isinstance(table, PartialTable)]
+        """Forget what adds up, to be loaded anew; return whether there is any table of it."""
+        tables = [table for table in self.tables.values() if isinstance(table, PartialTable | HeldTable)]
         for table in tables:
             table.clear()
-        unclaimed = [name for name, batches in self._unclaimed.items() if is_partials(batches[0])]
+        unclaimed = [name for name, batches in self._unclaimed.items() if adds_up(batches[0])]
         for name in unclaimed:
             del self._unclaimed[name]
+            self._counted.pop(name, None)
         return bool(tables or unclaimed)
 
     def _in_memory(self) -> list[tuple[str, StateTable]]:
@@ -135,23 +139,39 @@ class KeyedBackend:
     def entries(self) -> dict[str, int]:
         """Return how many rows each table holds, in memory or not."""
         spill = self.spill
-        if spill is None:
-            return {name: len(table) for name, table in self.tables.items()}
-        return {
-            name: spill.rows(name, table) if _is_spillable(table) else len(table) for name, table in self.tables.items()
-        }
+        rows = {name: self._unclaimed_rows(name, batches) for name, batches in self._unclaimed.items()}
+        for name, table in self.tables.items():
+            rows[name] = spill.rows(name, table) if spill is not None and _is_spillable(table) else len(table)
+        return rows
+
+    def _unclaimed_rows(self, name: str, batches: list[pa.RecordBatch]) -> int:
+        """Return how many rows there are that nobody has claimed; they rarely change, so they are counted once."""
+        known = self._counted.get(name)
+        if known is None or known[0] != len(batches):
+            table = table_like(batches[0])
+            for batch in batches:
+                table.apply(batch)
+            known = self._counted[name] = (len(batches), len(table))
+        return known[1]
 
 
 def _is_spillable(table: StateTable) -> TypeGuard[Table]:
     return isinstance(table, Table) and not table.resident
 
 
+def adds_up(batch: pa.RecordBatch) -> bool:
+    """Whether applying a changelog batch twice would do harm."""
+    return is_partials(batch) or is_held(batch)
+
+
 def table_like(batch: pa.RecordBatch) -> StateTable:
     """Return an empty table into which batches such as this one can be folded, whoever they belong to."""
     if is_partials(batch):
         return PartialTable()
+    if is_held(batch):
+        return HeldTable()
     has_value = "value" in batch.schema.names
-    return Table("", parts_of(batch), has_value, resident=is_resident(batch))
+    return Table("", parts_of(batch), has_value, resident=is_resident(batch), shared=is_shared(batch))
 
 
 def merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.RecordBatch | None:

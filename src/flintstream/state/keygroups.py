@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 import struct
+from collections.abc import Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from functools import lru_cache
@@ -44,8 +45,11 @@ def hash_key(key: Any) -> int:
         return _hash_number(key)
     if kind is bytes:
         return _hash_bytes(_BYTES, key)
-    if kind is tuple or kind is Row or kind is list:
+    if kind is tuple or kind is list:
         return _hash_sequence(key)
+    if kind is Row:
+        names = key.get_field_names()
+        return _hash_sequence([key[index] for index in _by_name(names)] if names else key)
     if is_dataclass(kind):
         return _hash_sequence([getattr(key, name) for name in _compared(kind)])
     return _hash_other(key)
@@ -102,6 +106,11 @@ def _compared(cls: Any) -> list[str]:
     return [f.name for f in dataclass_fields(cls) if f.compare]
 
 
+def _by_name(names: Sequence[str]) -> list[int]:
+    """Return positions in the order of names: rows with the same fields in another order are equal."""
+    return sorted(range(len(names)), key=names.__getitem__)
+
+
 def _hash_sequence(parts: Any) -> int:
     result = _mix(_SEQUENCE ^ len(parts))
     for part in parts:
@@ -143,8 +152,8 @@ def _hash_other(key: Any) -> int:
 def _hash_struct(array: pa.Array, kind: Kind) -> U64:
     kinds = kind[-1]
     result = _mix_all(np.full(len(array), _SEQUENCE ^ len(kinds), np.uint64))
-    for index, inner in enumerate(kinds):
-        result = _mix_all(result ^ hash_column(array.field(index), inner))
+    for index in _by_name(kind[1]) if kind[0] == "row" and kind[1] else range(len(kinds)):
+        result = _mix_all(result ^ hash_column(array.field(index), kinds[index]))
     return result
 
 

@@ -10,6 +10,7 @@ import os
 import threading
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from flintstream.errors import CorruptStateError, describe
@@ -29,6 +30,9 @@ class Storage(ABC):
     @abstractmethod
     def create(self, path: str, data: bytes) -> bool:
         """Write a file only if it is absent; return whether this call made it."""
+
+    def sync(self, folders: Iterable[str]) -> None:
+        """Return when files that anyone wrote into these folders will be found there even after a power cut."""
 
     @abstractmethod
     def list(self, folder: str) -> list[str]:
@@ -54,6 +58,7 @@ class LocalStorage(Storage):
     def __init__(self, root: str, durable: bool = True) -> None:
         self.root = root
         self._durable = durable
+        self._made: set[str] = set()
 
     def _resolve(self, path: str) -> Path:
         return Path(self.root) / _inside(path, self.root)
@@ -82,6 +87,13 @@ class LocalStorage(Storage):
             staged.unlink()
         self._sync_folder(target.parent)
         return True
+
+    def sync(self, folders: Iterable[str]) -> None:
+        for folder in folders:
+            self._sync_folder(self._resolve(folder))
+            if folder not in self._made:
+                self._made.add(folder)  # the folder itself must be found, too, but that is made once
+                self._sync_folder(Path(self.root))
 
     def _stage(self, target: Path, data: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,9 @@ from flintstream.state.partials import TABLE_METADATA
 
 GONE = object()
 """Stands in a merged delta for an entry that was removed."""
-_RESIDENT = b"resident"
+_RESIDENT, _SHARED = b"resident", b"shared"
+EVERY_GROUP = -1
+"""The key group of rows that every partition has."""
 
 
 class Entries(dict[Any, Any]):
@@ -44,14 +46,18 @@ class Table:
     """Rows `entry -> value`; an entry is the key itself (`parts` = 1) or a tuple of key and further parts.
 
     Whoever goes over `data` itself sees what is in memory; `rows` are all there are. `resident` tables stay in memory
-    however large they are; those without values always do.
+    however large they are; those without values always do. `shared` ones are the same in all partitions: each takes
+    all rows over, however many there are now and were before.
     """
 
-    def __init__(self, name: str, parts: int = 1, has_value: bool = True, resident: bool = False) -> None:
+    def __init__(
+        self, name: str, parts: int = 1, has_value: bool = True, resident: bool = False, shared: bool = False
+    ) -> None:
         self.name = name
         self.parts = parts
         self.has_value = has_value
-        self.resident = resident or not has_value
+        self.resident = resident or shared or not has_value
+        self.shared = shared
         self.data = Entries()
         self.dirty: set[Any] = set()
         self.scan: Callable[[], Iterator[tuple[Any, Any]]] | None = None
@@ -150,6 +156,8 @@ def write_rows(table: Table, entries: list[Any], values: list[Any], max_parallel
         for part in range(1, table.parts):
             add(f"part{part}", [entry[part] for entry in entries])
     groups = key_groups(hash_column(key, kind), max_parallelism)
+    if table.shared:
+        groups[:] = EVERY_GROUP
     columns.append(pa.array(groups.astype(np.int32)))
     fields.append(pa.field("key_group", pa.int32()))
     gone = [value is GONE for value in values]
@@ -157,7 +165,8 @@ def write_rows(table: Table, entries: list[Any], values: list[Any], max_parallel
     fields.append(pa.field("gone", pa.bool_()))
     if table.has_value:
         add("value", [None if value is GONE else value for value in values] if True in gone else values)
-    metadata = {TABLE_METADATA: _RESIDENT} if table.has_value and table.resident else None
+    mark = _SHARED if table.shared else _RESIDENT
+    metadata = {TABLE_METADATA: mark} if table.has_value and table.resident else None
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
 
 
@@ -171,10 +180,15 @@ def is_resident(batch: pa.RecordBatch) -> bool:
     return "value" not in batch.schema.names or TABLE_METADATA in (batch.schema.metadata or {})
 
 
+def is_shared(batch: pa.RecordBatch) -> bool:
+    """Whether a changelog batch is of a table that is the same in all partitions."""
+    return (batch.schema.metadata or {}).get(TABLE_METADATA) == _SHARED
+
+
 def within(batch: pa.RecordBatch, groups: range) -> pa.RecordBatch:
-    """Return the rows whose key group is in `groups`."""
+    """Return the rows whose key group is in `groups`, or every one."""
     column = batch.column("key_group").to_numpy()
-    mine = (column >= groups.start) & (column < groups.stop)
+    mine = (column >= groups.start) & (column < groups.stop) | (column == EVERY_GROUP)
     return batch if bool(mine.all()) else batch.filter(pa.array(mine))
 
 
