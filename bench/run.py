@@ -94,6 +94,7 @@ def contests(scale: float) -> list[Contest]:
         return ["--events", str(int(events * scale))]
 
     window_args = ["--event-rate", "1000000"]
+    keys, bursts = ["--keys", "100000"], ["--bursts"]
     return [
         Contest(
             "keyed",
@@ -140,6 +141,30 @@ def contests(scale: float) -> list[Contest]:
             rate,
             "events/s",
             {"a thousand keys": "0.5x"},
+        ),
+        Contest(
+            "sliding",
+            "sliding 1 min / 1 s, sum and count, 100,000 keys, 1,000,000 events and 100,000 results in a second of "
+            "event time, against a tumbling 10 s window over the same events",
+            [
+                Entry("sliding", "ours/window.py", [*many(150e6), *window_args, *keys, "--shape", "sliding"]),
+                Entry("tumbling", "ours/window.py", [*many(150e6), *window_args, *keys]),
+            ],
+            rate,
+            "events/s",
+            {"tumbling": "0.25x"},
+        ),
+        Contest(
+            "session",
+            "sessions with a gap of 5 s, sum and count, 100,000 keys, each half of them active for 10 s in turn, "
+            "1,000,000 events in a second of event time, against a tumbling 10 s window over the same events",
+            [
+                Entry("session", "ours/window.py", [*many(100e6), *window_args, *keys, *bursts, "--shape", "session"]),
+                Entry("tumbling", "ours/window.py", [*many(100e6), *window_args, *keys, *bursts]),
+            ],
+            rate,
+            "events/s",
+            {"tumbling": "0.25x"},
         ),
         Contest(
             "tiny",

@@ -1,6 +1,10 @@
 """High temperature, then smoke at the same sensor within ten minutes: state and event-time timers in one function.
 
 The state of a sensor is empty again once its ten minutes have passed.
+
+It prints:
+
+    fire in the hall: smoke at minute 8
 """
 
 from __future__ import annotations

@@ -2,6 +2,19 @@
 
 python examples/word_count.py                     on embedded Spark
 FLINTSTREAM_RUNTIME=local python examples/word_count.py    in this process
+
+It prints, in any order of the words:
+
+    to 1
+    be 1
+    or 1
+    not 1
+    to 2
+    be 2
+    that 1
+    is 1
+    the 1
+    question 1
 """
 
 from __future__ import annotations

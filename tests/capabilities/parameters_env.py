@@ -299,7 +299,7 @@ case(
     ("one", "one"),
     (None, "Flintstream Job"),
 )
-case(f"{ENV}.add_listener.listener", heard, (None, []), (list, [1, 2]))
+case("Program.add_listener.listener", heard, (None, []), (list, [1, 2]))
 case(f"{ENV}.show_progress.show", progress, (True, True), (False, False))
 case(f"{ENV}.add_jars.jars_path", with_jars, (ABSENT, [1]), (("a.jar",), InvalidArgumentError), on_spark=True)
 REFUSALS.update(

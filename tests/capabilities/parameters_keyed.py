@@ -9,12 +9,13 @@ from flintstream import (
     CoMapFunction,
     CoProcessFunction,
     KeyedProcessFunction,
+    OutputTag,
     Types,
     tumbling,
 )
-from flintstream.errors import TypeMismatchError
+from flintstream.errors import TypeMismatchError, UnknownTagError
 from tests.capabilities.parameters import ABSENT, Bench, case, named
-from tests.capabilities.parameters_streams import CoSay, Sizes, _plus, _timed, doubled
+from tests.capabilities.parameters_streams import CoSay, Sizes, _plus, _timed, doubled, late_of_sort
 from tests.capabilities.support import WithSubtask, collect
 
 STREAM, KEYED, CO = "DataStream", "KeyedOperations", "ConnectedStreams"
@@ -163,6 +164,31 @@ case(
     lambda b, s: collect(b.of(*"abcdef").key_by(lambda c: 0).count_window(4, s).apply(Sizes())),
     (0, [4]),
     (2, [4, 4]),
+)
+case(
+    f"{KEYED}.delta_window.value",
+    lambda b, value: collect(b.of((1, 5), (2, 5), (9, 5)).key_by(lambda r: 0).delta_window(value, 3).apply(Sizes())),
+    (0, [2, 1]),
+    (lambda record: record[1], [3]),
+)
+case(
+    f"{KEYED}.delta_window.threshold",
+    lambda b, n: collect(b.of(1, 2, 9).key_by(lambda n: 0).delta_window(abs, n).apply(Sizes())),
+    (0, [1, 1, 1]),
+    (7, [2, 1]),
+    (8, [3]),
+)
+case(
+    f"{KEYED}.window_until.condition",
+    lambda b, f: collect(b.of(1, 2, 9).key_by(lambda n: 0).window_until(f).apply(Sizes())),
+    (lambda n: n == 1, [1, 2]),
+    (lambda n: n == 2, [2, 1]),
+)
+case(
+    f"{KEYED}.sort_by_event_time.late",
+    lambda b, late: late_of_sort(_timed(b).key_by(lambda n: 0), late),
+    ("drop", UnknownTagError),
+    (OutputTag("late"), [1]),
 )
 case(
     f"{CO}.key_by.key_selector1", lambda b, k: sees_both(b, (k, lambda r: "a")), (lambda r: "a", 1), (lambda r: "b", 2)

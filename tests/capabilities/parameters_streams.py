@@ -17,12 +17,28 @@ from flintstream import (
     bounded,
     tumbling,
 )
-from flintstream.errors import DuplicateUidError, InvalidArgumentError, TypeMismatchError, UnsupportedError
+from flintstream.errors import (
+    DuplicateUidError,
+    InvalidArgumentError,
+    TypeMismatchError,
+    UnknownTagError,
+    UnsupportedError,
+)
 from tests.capabilities.parameters import REFUSALS, Bench, case, epochs_of
 from tests.capabilities.support import Epochs, WithSubtask, collect, plan_of
 
 STREAM, KEYED, CO = "DataStream", "KeyedOperations", "ConnectedStreams"
 INT, TEXT = Types.INT(), Types.STRING()
+
+
+def plotted(bench: Bench, name: str | None) -> list[str]:
+    folder, stream = (
+        bench.folder(),
+        bench.of({"ts": 1}, {"ts": 2}).assign_timestamps_and_watermarks(bounded(0, on="ts")),
+    )
+    stream.plot_time(None if name is None else folder / name)
+    collect(stream.map(str))
+    return [path.name for path in folder.iterdir()]
 
 
 class Say(ProcessFunction):
@@ -83,6 +99,20 @@ def frame_windows(bench: Bench, bound: str) -> list[Any]:
     stamps = env._settings.session.createDataFrame([("k", 5), ("k", 15), ("k", 1)], "id STRING, ts BIGINT").coalesce(1)
     stream = env.from_dataframe(stamps, watermark=bounded(bound, on="ts"))
     return collect(stream.key_by("id").window(tumbling("10ms")).apply(Sizes()))
+
+
+def frame_in_order(bench: Bench, order_by: Any) -> list[int]:
+    env = bench.env()
+    frame = env._settings.session.range(5).selectExpr("id AS up", "-id AS down").repartition(3)
+    return [row.up for row in collect(env.from_dataframe(frame, order_by=order_by))]
+
+
+def frame_in_splits(bench: Bench, split_by: str | None) -> list[int]:
+    """The second row is late for the first, unless it is of another split."""
+    env = bench.env()
+    frame = env._settings.session.createDataFrame([(1, 100), (2, 5)], "id INT, ts BIGINT")
+    stream = env.from_dataframe(frame, bounded(0, on="ts"), split_by=split_by, order_by="id")
+    return collect(stream.key_by(lambda _: 0).window(tumbling("10ms")).apply(Sizes()))
 
 
 def key_of(bench: Bench, keys: tuple[Any, ...]) -> list[Any]:
@@ -150,6 +180,11 @@ def _timed(bench: Bench, bound: int = 0) -> Any:
     return bench.of(6, 12, 1).assign_timestamps_and_watermarks(strategy)
 
 
+def late_of_sort(stream: Any, late: Any) -> list[int]:
+    """Return what comes too late for a sort."""
+    return collect(stream.sort_by_event_time(late).get_side_output(OutputTag("late")))
+
+
 def _union(bench: Bench, others: int) -> Any:
     env = bench.env()
     return env.from_collection([0]).union(*(env.from_collection([n + 1]) for n in range(others)))
@@ -213,6 +248,24 @@ case(
     lambda b, size: collect(_timed(b).window_all(tumbling(size)).reduce(_plus)),
     ("10ms", [6, 12]),
     ("20ms", [19]),
+)
+case(
+    f"{STREAM}.count_window_all.size",
+    lambda b, n: collect(b.of(1, 2, 3, 4).count_window_all(n).reduce(_plus)),
+    (2, [3, 7]),
+    (3, [6]),
+)
+case(
+    f"{STREAM}.count_window_all.slide",
+    lambda b, n: collect(b.of(1, 2, 3, 4).count_window_all(3, n).reduce(_plus)),
+    (0, [6]),
+    (1, [6, 9]),
+)
+case(
+    f"{STREAM}.sort_by_event_time.late",
+    lambda b, late: late_of_sort(_timed(b), late),
+    ("drop", UnknownTagError),
+    (OutputTag("late"), [1]),
 )
 case(f"{STREAM}.union.streams", lambda b, n: sorted(collect(_union(b, n).map(doubled))), (0, [0]), (2, [0, 2, 4]))
 case(
@@ -293,6 +346,21 @@ case(
     "StreamExecutionEnvironment.from_dataframe.watermark", frame_windows, ("0ms", [1, 1]), ("1s", [2, 1]), on_spark=True
 )
 case(
+    "StreamExecutionEnvironment.from_dataframe.order_by",
+    frame_in_order,
+    ("up", [0, 1, 2, 3, 4]),
+    (["down"], [4, 3, 2, 1, 0]),
+    ("sideways", InvalidArgumentError),
+    on_spark=True,
+)
+case(
+    "StreamExecutionEnvironment.from_dataframe.split_by",
+    frame_in_splits,
+    (None, [1]),
+    ("id", [1, 1]),
+    on_spark=True,
+)
+case(
     f"{STREAM}.get_side_output.output_tag",
     lambda b, tag: collect(b.of(1, 2).process(Aside()).get_side_output(OutputTag(tag))),
     ("even", [2]),
@@ -328,5 +396,6 @@ case(
     (3, ("Map", "Map", 3)),
 )
 case("Declared.set_max_parallelism.max_parallelism", limited, (3, 1), (2, InvalidArgumentError))
+case(f"{STREAM}.plot_time.path", plotted, (None, []), ("time.svg", ["time.svg"]), ("time.png", ["time.png"]))
 REFUSALS["Declared.set_uid_hash"] = lambda b: b.of(1).map(str).set_uid_hash("ab")
 REFUSALS[f"{STREAM}.add_sink"] = lambda b: b.of(1).add_sink(print)

@@ -22,7 +22,7 @@ from flintstream import (
     monotonous,
     tumbling,
 )
-from flintstream.errors import TypeMismatchError, UnknownTagError
+from flintstream.errors import InvalidArgumentError, TypeMismatchError, UnknownTagError
 from tests.capabilities.parameters import Bench, case, warned
 from tests.capabilities.support import collect
 
@@ -191,6 +191,12 @@ case(
     ({"x": max_of("n"), "y": min_of("n")}, [(2, 1), (11, 11)]),
 )
 case(
+    f"{ALL}.agg.aggregates",
+    lambda b, a: [tuple(row)[2:] for row in collect(everything(b).agg(**a))],
+    ({"x": count()}, [(2,), (1,)]),
+    ({"x": max_of("n"), "y": min_of("n")}, [(2, 1), (11, 11)]),
+)
+case(
     f"{ANY}.trigger.trigger",
     lambda b, t: numbers(b, keyed(b, 1, 2, 3).trigger(t)),
     (EventTimeTrigger.create(), [(0, [1, 2, 3])]),
@@ -213,6 +219,13 @@ case(
     lambda b, tag: late_of(keyed(b, 1, 15, 2).side_output_late_data(OutputTag(tag)).reduce(plus), "late"),
     ("late", [2]),
     ("other", UnknownTagError),
+)
+case(
+    f"{ANY}.late.how",
+    lambda b, how: late_of(keyed(b, 1, 15, 2).late(how).reduce(plus), "late"),
+    (OutputTag("late"), [2]),
+    ("drop", UnknownTagError),
+    ("shout", InvalidArgumentError),
 )
 case(
     f"{ALL}.reduce.reduce_function", lambda b, f: values_of(everything(b).reduce(f)), (plus, [3, 11]), (minus, [-1, 11])

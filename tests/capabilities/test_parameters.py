@@ -20,6 +20,7 @@ from tests.capabilities import (  # noqa: F401  # each fills the table
     parameters_state,
     parameters_streams,
     parameters_time,
+    parameters_triggers,
     parameters_windows,
 )
 from tests.capabilities.parameters import CASES, REFUSALS, Bench, Case, public_functions, public_parameters

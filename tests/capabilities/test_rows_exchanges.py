@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from flintstream import CollectSink, NumberSequenceSource, WindowFunction
+from flintstream.errors import DefinitionError
 from tests.capabilities.support import Lists, WithSubtask, collect, plan_of, run_with_stops
 
 
@@ -31,6 +32,13 @@ def test_the_plan_of_forward_has_no_shuffle(env):
     env.from_source(NumberSequenceSource(1, 10)).map(str).name("First").forward().map(str).name("Second").print()
     assert [edge["ship_strategy"] for edge in plan_of(env)["Second"]["predecessors"]] == ["FORWARD"]
     assert "level 1" not in env.explain()
+
+
+@pytest.mark.row(5)
+def test_forward_to_another_parallelism_is_refused(env):
+    env.from_source(NumberSequenceSource(1, 10)).map(str).name("First").forward().map(str).set_parallelism(3).print()
+    with pytest.raises(DefinitionError, match=r"'First' has parallelism 2 and 'Map' has 3; test_rows_exchanges\.py"):
+        env.execute()
 
 
 @pytest.mark.row(6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,16 @@ def test_a_task_is_not_opened_again_for_every_epoch(new_env, tmp_path):
     # Spark may run a task in another worker process, which then opens it once, too.
     assert len(set(opened)) == len(opened)
     assert {task for task, _ in opened} == {"0", "1"}
+
+
+@pytest.mark.row(10)
+def test_whatever_was_opened_is_closed_when_the_job_ends(new_env, tmp_path):
+    """Many epochs, so that Spark gives a task to one worker process and then to another: each has opened it."""
+    env = new_env(max_records=5)
+    assert len(collect(env.from_collection(range(60)).key_by(lambda n: n).map(LoggedMap(tmp_path)))) == 60
+    calls = Counter(event for event, _, _ in log_of(tmp_path))
+    assert calls["open"] >= 2
+    assert calls["open"] == calls["close"]
 
 
 class LoggedReads(Lists):

@@ -123,12 +123,15 @@ def test_crash_upon_crash_changes_nothing(undisturbed: Any, tmp_path: Path) -> N
 
 
 def check_no_orphans(checkpoints: Path) -> None:
-    """Nothing is left but retained manifests and what they name."""
+    """Nothing is left but retained manifests and what they name, and the mark of a job that has ended."""
     retained = [Manifest.from_bytes(p.read_bytes(), p.name) for p in sorted((checkpoints / "manifests").glob("*.json"))]
     assert len(retained) == OPTIONS.retained
     named = {name for manifest in retained for name in manifest.files()}
     found = {str(p.relative_to(checkpoints)) for p in checkpoints.rglob("*") if p.is_file()}
-    assert {name for name in found if not name.startswith("manifests/")} == named
+    assert {name for name in found if not name.startswith("manifests/")} == {
+        *named,
+        f"settled/{retained[-1].epoch:012d}",
+    }
 
 
 class Driver:

@@ -12,6 +12,7 @@ from typing import Any
 from flintstream import (
     AggregateFunction,
     DataStream,
+    EventTimeTrigger,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -20,12 +21,25 @@ from flintstream import (
     ProcessFunction,
     ProcessWindowFunction,
     ValueStateDescriptor,
+    after_count,
+    after_watermark,
+    approx_count_distinct,
+    approx_quantile,
+    collect_list,
     count,
+    count_distinct,
+    each,
+    every,
+    first_of,
+    last_of,
     max_of,
+    median,
     min_of,
     session,
     sliding,
+    stddev,
     sum_of,
+    top_n,
     tumbling,
 )
 
@@ -156,6 +170,18 @@ class SumsByDeadline(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp, len(due), sum(due)
 
 
+class OwnShare(ProcessFunction):
+    """Of records that all instances have, each emits its share; were one there twice or not at all, it would show."""
+
+    def open(self, runtime_context):
+        self.index = runtime_context.get_index_of_this_subtask()
+        self.instances = runtime_context.get_number_of_parallel_subtasks()
+
+    def process_element(self, value, ctx):
+        if value["n"] % self.instances == self.index:
+            yield value["key"], value["n"], ctx.timestamp()
+
+
 class Twice(ProcessFunction):
     def process_element(self, value, ctx):
         yield OutputTag("odd") if value["n"] % 2 else OutputTag("even"), value["n"]
@@ -178,6 +204,50 @@ def windows_process(left: DataStream, right: DataStream) -> Outputs:
 def windows_columns(left: DataStream, right: DataStream) -> Outputs:
     windows = left.key_by("key").window(tumbling("10ms"))
     return with_late(windows, lambda w: w.agg(n=count(), total=sum_of("n"), least=min_of("n"), most=max_of("n")))
+
+
+def every_aggregate() -> dict[str, Any]:
+    return {
+        "n": count(),
+        "total": sum_of("n"),
+        "most": max_of("n"),
+        "spread": stddev("n"),
+        "first": first_of("n"),
+        "last": last_of(),
+        "kinds": count_distinct("ts"),
+        "about": approx_count_distinct("n"),
+        "middle": median("n"),
+        "near": approx_quantile("n", 0.9),
+        "top": top_n(2, "n"),
+        "all": collect_list("n"),
+    }
+
+
+class Slowly(EventTimeTrigger):
+    """The default trigger under another name, with which windows are computed record by record."""
+
+
+def columns_of_any_kind(left: DataStream, right: DataStream) -> Outputs:
+    return with_late(left.key_by("key").window(tumbling("10ms")), lambda w: w.agg(**every_aggregate()))
+
+
+def columns_sliding(left: DataStream, right: DataStream) -> Outputs:
+    kept = {name: each for name, each in every_aggregate().items() if name in ("n", "total", "most", "spread", "kinds")}
+    return with_late(left.key_by("key").window(sliding("9ms", "3ms")), lambda w: w.agg(**kept))
+
+
+def columns_sliding_in_order(left: DataStream, right: DataStream) -> Outputs:
+    return with_late(left.key_by("key").window(sliding("10ms", "4ms")), lambda w: w.agg(**every_aggregate()))
+
+
+def columns_session(left: DataStream, right: DataStream) -> Outputs:
+    return with_late(left.key_by("key").window(session("4ms")), lambda w: w.agg(**every_aggregate()))
+
+
+def columns_of_columns(left: DataStream, right: DataStream) -> Outputs:
+    first = with_late(left.key_by("key").window(session("2ms")), lambda w: w.agg(n=count(), total=sum_of("n")))
+    second = with_late(first["main"].key_by("n").window(sliding("20ms", "10ms")), lambda w: w.agg(t=sum_of("total")))
+    return {"first late": first["late"], **second}
 
 
 def windows_sliding(left: DataStream, right: DataStream) -> Outputs:
@@ -245,6 +315,10 @@ def spread(left: DataStream, right: DataStream) -> Outputs:
     return {"main": split, "odd": keyed, "even": split.get_side_output(OutputTag("even"))}
 
 
+def broadcast(left: DataStream, right: DataStream) -> Outputs:
+    return {"main": left.union(right).broadcast().process(OwnShare())}
+
+
 def sums_by_deadline(left: DataStream, right: DataStream) -> Outputs:
     return {"main": left.union(right).key_by("key").process(SumsByDeadline())}
 
@@ -265,6 +339,83 @@ def sums_of_sums(left: DataStream, right: DataStream) -> Outputs:
     return {"first late": first["late"], **second}
 
 
+class Ordered(KeyedProcessFunction):
+    """Emits what it gets with the watermark at that moment."""
+
+    def process_element(self, value, ctx):
+        yield ctx.get_current_key(), ctx.timestamp(), value["n"], ctx.timer_service().current_watermark()
+
+
+def sorted_by_key(left: DataStream, right: DataStream) -> Outputs:
+    main = left.key_by("key").sort_by_event_time(late=LATE)
+    return {"main": main, "late": main.get_side_output(LATE), "after": main.key_by("key").process(Ordered())}
+
+
+def sorted_as_a_whole(left: DataStream, right: DataStream) -> Outputs:
+    main = left.union(right).sort_by_event_time(late=LATE)
+    return {"main": main, "late": main.get_side_output(LATE)}
+
+
+def windows_by_data(left: DataStream, right: DataStream) -> Outputs:
+    keyed = left.key_by("key")
+    return {
+        "delta": keyed.delta_window("ts", 12).process(Numbers()),
+        "until": keyed.window_until(lambda r: r["n"] % 4 == 0).process(Numbers()),
+        "in order": left.sort_by_event_time().key_by("key").delta_window("ts", 12).process(Numbers()),
+    }
+
+
+class Numbers(ProcessWindowFunction):
+    """Emits a window's records in their order, for windows of any kind."""
+
+    def process(self, key, context, elements):
+        yield key, [element["n"] for element in elements], context.current_watermark()
+
+
+class InPanes(ProcessWindowFunction):
+    """Emits a window's records in their order, its pane, and the end of the window as the number `ts`."""
+
+    def process(self, key, context, elements):
+        window, pane = context.window(), context.pane()
+        numbers = [element["n"] for element in elements]
+        yield {
+            "key": key,
+            "ts": window.max_timestamp(),
+            "n": sum(numbers),
+            "numbers": numbers,
+            "pane": (window.start, pane.timing.name, pane.number, pane.last, context.current_watermark()),
+        }
+
+
+def in_panes(windows: Any) -> Any:
+    early = after_count(3) | every("4ms", event_time=True)
+    return windows.trigger(after_watermark(early=early, late=each())).allowed_lateness(5)
+
+
+def panes_tumbling(left: DataStream, right: DataStream) -> Outputs:
+    windows = in_panes(left.key_by("key").window(tumbling("10ms"))).accumulating()
+    return with_late(windows, lambda w: w.process(InPanes()))
+
+
+def panes_session(left: DataStream, right: DataStream) -> Outputs:
+    windows = in_panes(left.key_by("key").window(session("4ms"))).retracting()
+    return with_late(windows, lambda w: w.process(InPanes()))
+
+
+def panes_on_panes(left: DataStream, right: DataStream) -> Outputs:
+    """Early, late and retracted results of windows, in windows again."""
+    first = in_panes(left.key_by("key").window(sliding("10ms", "5ms"))).retracting().aggregate(Sum())
+    flat = first.map(lambda p: {"key": p.value % 2, "ts": p.window.end - 1, "n": -1 if p.info.is_retraction else 1})
+    second = in_panes(flat.key_by("key").window(tumbling("20ms"))).discarding()
+    return with_late(second, lambda w: w.process(InPanes()))
+
+
+def process_after_panes(left: DataStream, right: DataStream) -> Outputs:
+    windows = in_panes(left.key_by("key").window(session("3ms"))).discarding()
+    main = with_late(windows, lambda w: w.process(InPanes()))
+    return {"late": main["late"], "main": main["main"].key_by(lambda r: r["n"] % 2).process(Tally())}
+
+
 ANY_ORDER: list[Program] = [sums_by_deadline, sums_in_windows, sums_in_columns, sums_of_sums]
 """Give the same results however several splits interleave, as long as nothing is late."""
 
@@ -273,6 +424,11 @@ ALL: list[Program] = [
     windows_aggregate,
     windows_process,
     windows_columns,
+    columns_of_any_kind,
+    columns_sliding,
+    columns_sliding_in_order,
+    columns_session,
+    columns_of_columns,
     windows_sliding,
     windows_session,
     windows_count,
@@ -284,5 +440,13 @@ ALL: list[Program] = [
     diamond,
     connect,
     spread,
+    sorted_by_key,
+    sorted_as_a_whole,
+    windows_by_data,
+    broadcast,
+    panes_tumbling,
+    panes_session,
+    panes_on_panes,
+    process_after_panes,
     *ANY_ORDER,
 ]

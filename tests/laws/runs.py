@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flintstream import CollectSink, DataStream, MapFunction, StreamExecutionEnvironment, bounded
+from flintstream import CollectSink, DataStream, MapFunction, StreamExecutionEnvironment, WatermarkStrategy, bounded
 from flintstream.errors import UserFunctionError
 from tests.capabilities.support import Lists, StopAfter, StoppedOnPurpose
 from tests.laws.programs import Program
@@ -19,11 +19,15 @@ NewEnv = Callable[..., StreamExecutionEnvironment]
 
 @dataclass(frozen=True)
 class Input:
-    """The splits of the two sources; without a second one, both streams come from the first."""
+    """The splits of the two sources; without a second one, both streams come from the first.
+
+    Without a strategy of their own they are out of order by at most `bound`.
+    """
 
     left: Sequence[Sequence[Record]]
     right: Sequence[Sequence[Record]] | None = None
     bound: int = 0
+    strategy: WatermarkStrategy | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def run(program: Program | Sequence[Program], records: Input, way: Way, new_env:
 
 
 def sources(env: StreamExecutionEnvironment, records: Input, fuse: Fuse) -> tuple[DataStream, DataStream]:
-    strategy = bounded(records.bound, on="ts")
+    strategy = records.strategy or bounded(records.bound, on="ts")
     left = env.from_source(Lists(*records.left)).uid("left").map(fuse).uid("fuse")
     left = left.assign_timestamps_and_watermarks(strategy).uid("left time")
     if records.right is None:

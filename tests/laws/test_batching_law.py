@@ -19,7 +19,7 @@ from flintstream import CollectSink, Configuration, StreamExecutionEnvironment, 
 from flintstream.errors import DefinitionError
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from tests.capabilities.support import Lists
-from tests.laws.programs import ALL, ANY_ORDER, windows_process
+from tests.laws.programs import ALL, ANY_ORDER, broadcast, windows_process
 from tests.laws.runs import Input, Life, Way, lateness, run
 
 # Finding the smallest failing example takes longer than the test itself, and must not be cut short.
@@ -135,6 +135,23 @@ def flinks_windows(records: list[Any], bound: int, size: int, lateness: int) -> 
             if window[1] + size - 1 + lateness <= watermark:
                 del held[window], fired[window]
     return main, late
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3), (2, 3)])
+def test_what_all_instances_hold_comes_back_once_to_each_of_the_new_ones(before, after):
+    """The left split is far ahead, so that its records wait for the right one when the job is rescaled."""
+    left, right = numbered([[("a", 100 + n) for n in range(12)]]), numbered([[("b", n) for n in range(12)]], 100)
+    lives = [Life(8, before, stop_after=2), Life(100, after)]
+    found = run(broadcast, Input(left, right), Way(lives, deterministic=True), local_env)
+    assert [n for _, n, _ in found["broadcast main"]] == [0, *range(100, 112), *range(1, 12)]
+
+
+def test_deterministic_order_refuses_a_union_of_broadcast_and_other_streams():
+    env = StreamExecutionEnvironment.get_execution_environment(runtime="local").deterministic_order()
+    stream = env.from_source(Lists([1], [2]))
+    stream.broadcast().union(stream.rebalance()).sink_to(CollectSink())
+    with pytest.raises(DefinitionError, match=r"union of a broadcast stream and others.*test_batching_law\.py:\d+"):
+        env.execute()
 
 
 def test_deterministic_order_refuses_idleness_by_the_clock():

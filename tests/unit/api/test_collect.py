@@ -104,3 +104,24 @@ def test_other_sinks_of_the_program_run_too(env, capsys):
 def test_a_failing_job_raises_from_the_iterator(env):
     with pytest.raises(UserFunctionError, match="ZeroDivisionError"):
         list(env.from_collection([0]).map(lambda x: 1 // x).execute_and_collect())
+
+
+def test_a_job_that_has_ended_delivers_nothing_again(new_env, tmp_path):
+    def results():
+        env = new_env(max_records=2, checkpoint_dir=tmp_path)
+        return list(env.from_collection(range(5)).map(lambda n: n * n).execute_and_collect())
+
+    assert results() == [0, 1, 4, 9, 16]
+    assert results() == []
+
+
+def test_output_that_was_not_published_before_the_end_is_delivered_by_the_next_start(make_env, tmp_path):
+    def results():
+        env = make_env("local", checkpoint_dir=tmp_path)
+        return list(env.from_collection(range(3)).execute_and_collect())
+
+    assert results() == [0, 1, 2]
+    for mark in (tmp_path / "settled").iterdir():
+        mark.unlink()  # as if the driver had been killed right after its last commit
+    assert results() == [0, 1, 2]
+    assert results() == []

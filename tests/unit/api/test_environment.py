@@ -203,6 +203,46 @@ def test_a_data_frame_is_a_source(env):
         env.from_dataframe([1])
 
 
+class Ordered:
+    isStreaming = True
+    columns = ("partition", "offset", "value")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"split_by": "p", "order_by": "offset"}, "split_by= names 'p', and the DataFrame has 'partition', 'offset'"),
+        ({"order_by": ["offset", "n", "m"]}, "order_by= names 'n', 'm', and the DataFrame has"),
+        ({"order_by": []}, "order_by= names no column"),
+        ({"split_by": "partition"}, "split_by= says nothing of the order inside a split"),
+    ],
+)
+def test_an_order_by_columns_that_are_not_there_is_refused_with_the_users_line(env, arguments, complaint):
+    with pytest.raises(InvalidArgumentError) as caught:
+        env.from_dataframe(Ordered(), **arguments)
+    assert str(caught.value).startswith(complaint)
+    assert caught.value.location.startswith("test_environment.py:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({}, "'DataFrame' has no order of its own; test_environment.py:"),
+        ({"split_by": "partition", "order_by": "offset"}, "'DataFrame' finds its splits on the way"),
+        ({"order_by": "offset"}, None),
+    ],
+)
+def test_deterministic_order_takes_only_what_has_an_order(env, arguments, complaint):
+    env.from_dataframe(Ordered(), **arguments).print()
+    env.deterministic_order()
+    if complaint is None:
+        assert env.compile().deterministic
+        return
+    with pytest.raises(DefinitionError) as caught:
+        env.compile()
+    assert str(caught.value).startswith(complaint)
+
+
 def test_execution_empties_the_program_but_streams_live_on(env, capsys):
     stream = env.from_collection([1, 2])
     stream.print()

@@ -18,13 +18,19 @@ from flintstream import (
     Types,
     WatermarkStrategy,
     WindowFunction,
+    approx_count_distinct,
+    approx_quantile,
     avg,
     bounded,
     count,
+    last_of,
     max_of,
     min_of,
+    quantile,
     session,
+    sliding,
     sum_of,
+    top_n,
     tumbling,
 )
 from flintstream.errors import (
@@ -32,10 +38,10 @@ from flintstream.errors import (
     InvalidArgumentError,
     TypeMismatchError,
     UnknownTagError,
-    UnsupportedError,
 )
 from flintstream.graph.nodes import AggregateNode, WindowNode
 from flintstream.ops.selectors import FieldKey
+from flintstream.planner.compile import path_of
 
 TIMED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1])
 RECORDS = [("a", 1), ("a", 4), ("b", 6), ("a", 12)]
@@ -224,16 +230,46 @@ def test_agg_computes_on_columns(env, key_type):
     ]
 
 
-def test_agg_refuses_what_it_cannot_do_and_names_the_alternative(env):
+def test_agg_takes_columns_where_it_can_and_records_elsewhere(env):
     keyed = timed(env).key_by(0)
-    for stream in (
-        keyed.window(session("1s")),
+    columns = [keyed.window(assigner) for assigner in (tumbling("1s"), sliding("2s", "1s"), session("1s"))]
+    records = [
+        keyed.window(sliding("1s", "2s")),
+        keyed.window(TumblingProcessingTimeWindows.of("1s")),
+        keyed.count_window(2),
         keyed.window(tumbling("1s")).trigger(CountTrigger.of(2)),
         keyed.window(tumbling("1s")).evictor(CountEvictor.of(2)),
         keyed.window(tumbling("1s")).allowed_lateness(5),
-    ):
-        with pytest.raises(UnsupportedError, match=r"agg.*test_windowed\.py:\d+; use aggregate\(AggregateFunction\)"):
+    ]
+    for streams, kind, path in ((columns, AggregateNode, "vectorised"), (records, WindowNode, "per record")):
+        for stream in streams:
             stream.agg(n=count())
+            assert isinstance(last(env), kind)
+            assert path_of(last(env)) == path
+
+
+def test_agg_gives_the_same_rows_by_any_path(env):
+    by_count = timed(env, READINGS, bounded("1s", on="ts")).key_by("sensor").count_window(1)
+    assert collect(by_count.agg(t=sum_of("t")))[0].get_field_names() == ["sensor", "t"]
+    evicted = readings(env).evictor(CountEvictor.of(1)).agg(n=count(), t=last_of("t"))
+    rows = sorted(collect(evicted), key=lambda row: (row.window_start, row.sensor))
+    assert rows[0] == Row(sensor="a", window_start=0, window_end=1000, n=1, t=23)
+    whole = timed(env, READINGS, bounded("1s", on="ts")).window_all(tumbling("1s")).agg(n=count())
+    assert collect(whole) == [Row(window_start=0, window_end=1000, n=3), Row(window_start=1000, window_end=2000, n=1)]
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: quantile("t", 1.5),
+        lambda: approx_quantile("t", 0.5, 0),
+        lambda: approx_count_distinct("t", 0.9),
+        lambda: top_n(0, "t"),
+    ],
+)
+def test_aggregates_refuse_numbers_out_of_range(declare):
+    with pytest.raises(InvalidArgumentError, match=r"out of range.*test_windowed\.py:\d+; give a number from"):
+        declare()
 
 
 def test_agg_wants_built_in_aggregates(env):

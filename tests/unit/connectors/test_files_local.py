@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintstream.connectors.files_local import LocalFileReader, list_files
-from flintstream.connectors.files_source import FileSource
-from flintstream.errors import SourceError, UnsupportedError
+from flintstream.connectors.files_source import FileSource, StreamFormat
+from flintstream.errors import InvalidArgumentError, SourceError, UnsupportedError
 from flintstream.state.codec import decode, kind_of_arrow
 
 
@@ -169,6 +169,16 @@ def test_the_list_of_files_is_fixed_when_the_splits_are_made(tmp_path):
     assert reader.splits(1)[0].end == 2
     put(tmp_path / "0", "0\n", age=9)
     assert pickle.loads(pickle.dumps(reader)).read(0, 0, 2).to_pylist() == ["1", "2"]
+
+
+def test_a_format_has_its_options_without_being_told(tmp_path):
+    put(tmp_path / "lines", "é\n")
+    put(tmp_path / "table", 'id,"n"\n"a""b",1\n')
+    assert everything(FileSource(StreamFormat("text"), tmp_path / "lines")) == ["é"]
+    assert everything(FileSource(StreamFormat("csv"), tmp_path / "table")) == [{"id": 'a"b', "n": 1}]
+    assert everything(FileSource(StreamFormat("text", {"charset": "latin-1"}), tmp_path / "lines")) == ["Ã©"]
+    with pytest.raises(InvalidArgumentError, match="no file format 'xml'; use one of text, json, csv, parquet"):
+        FileSource(StreamFormat("xml"), tmp_path)
 
 
 def test_records_are_seen_as_strings_and_rows(tmp_path):

@@ -96,7 +96,7 @@ def test_a_lane_that_ends_is_over_for_good() -> None:
 def test_a_lane_is_idle_after_its_timeout_without_records() -> None:
     plan, source = timed_source()
     book = LaneBook(plan, {source: [0, 1]})
-    assert book.has_idleness
+    assert book.follows_clock
     epoch(book, 1000, steps(number(1, 0), [5]), steps(number(1, 1), [6]))
     epoch(book, 4000, steps(number(1, 0), [8]))
     assert not book.at(5999)[number(1, 1)].idle
@@ -113,7 +113,7 @@ def test_lanes_without_a_timeout_are_never_idle() -> None:
     assert not book.at(10**15)[number(0)].idle
     sketch = Sketch()
     sketch.sink(sketch.source())
-    assert not LaneBook(sketch.plan(), {}).has_idleness
+    assert not LaneBook(sketch.plan(), {}).follows_clock
 
 
 def test_idleness_is_not_written_into_the_manifest() -> None:

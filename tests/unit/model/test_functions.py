@@ -148,9 +148,9 @@ def test_what_a_user_class_must_define_is_what_pyflink_asks_for(kind: Any, metho
         (KeyedCoProcessFunction.OnTimerContext, {"get_current_key", "timer_service", "timestamp", "time_domain"}),
         (
             ProcessWindowFunction.Context,
-            {"window", "current_processing_time", "current_watermark", "window_state", "global_state"},
+            {"window", "current_processing_time", "current_watermark", "pane", "window_state", "global_state"},
         ),
-        (ProcessAllWindowFunction.Context, {"window", "window_state", "global_state"}),
+        (ProcessAllWindowFunction.Context, {"window", "pane", "window_state", "global_state"}),
         (
             KeyedBroadcastProcessFunction.OnTimerContext,
             {

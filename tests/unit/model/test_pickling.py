@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 import flintstream.model
@@ -27,10 +28,13 @@ from flintstream.model.assigners import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from flintstream.model.assigners_calendar import CalendarWindows
 from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from flintstream.model.assigners_data import DeltaWindows, UntilWindows
 from flintstream.model.config import Configuration
 from flintstream.model.evictors import CountEvictor, DeltaEvictor, TimeEvictor, TimestampedValue
 from flintstream.model.job import CompletableFuture, JobExecutionResult, JobID
+from flintstream.model.panes import Pane, PaneInfo, PaneMode, Panes, PaneTiming
 from flintstream.model.row import Row
 from flintstream.model.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
 from flintstream.model.state import (
@@ -43,6 +47,9 @@ from flintstream.model.state import (
 )
 from flintstream.model.state_ttl import StateTtlConfig
 from flintstream.model.time import Duration, Instant, Time
+from flintstream.model.trigger_algebra import Foreign
+from flintstream.model.trigger_moment import Moment, PartContext
+from flintstream.model.trigger_terms import after, after_count, after_watermark, each, every, never, on
 from flintstream.model.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -52,7 +59,10 @@ from flintstream.model.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
+from flintstream.model.triggers_further import DeltaTrigger, EndOfStreamTrigger, ProcessingTimeoutTrigger
 from flintstream.model.types import Types
+from flintstream.model.watermark_generators import Watermark
+from flintstream.model.watermark_options import LearnedBound, TimeRange, WatermarkAlignment
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow
 
 
@@ -103,18 +113,23 @@ SAMPLES: list[Any] = [
     TimeWindowSerializer(), CountWindowSerializer(), GlobalWindowSerializer(),
     EventTimeTrigger(), ProcessingTimeTrigger(), ContinuousEventTimeTrigger(5), ContinuousProcessingTimeTrigger(5),
     CountTrigger(5), PurgingTrigger(CountTrigger(5)), NeverTrigger(),
+    DeltaTrigger(5, operator.sub), ProcessingTimeoutTrigger(CountTrigger(5), 9), EndOfStreamTrigger(),
+    after_watermark(CountTrigger(5)), after_count(5), after("1s"), every("1s"), on(bool), never(),
+    Foreign(CountTrigger(5)), each() | each(), each() & each(), each().then(each()), each().repeat(),
+    PaneInfo(PaneTiming.LATE, 3), Pane(1, PaneInfo(PaneTiming.EARLY, 0), TimeWindow(0, 5)), Panes(PaneMode.RETRACTING),
     TumblingEventTimeWindows(5), TumblingProcessingTimeWindows(5), SlidingEventTimeWindows(5, 2),
     SlidingProcessingTimeWindows(5, 2), EventTimeSessionWindows(5), ProcessingTimeSessionWindows(5),
     DynamicEventTimeSessionWindows(int), DynamicProcessingTimeSessionWindows(int), GlobalWindows(),
     CountTumblingWindowAssigner(5), CountSlidingWindowAssigner(5, 2),
+    CalendarWindows("day", "Europe/Berlin"), DeltaWindows(5, abs), UntilWindows(bool),
     CountEvictor(5), TimeEvictor(5, True), DeltaEvictor(0.5, operator.sub), TimestampedValue("a", 5),
     watermarks.bounded("2s", on="ts").with_idleness("5s"), watermarks.CallableTimestampAssigner(max),
-    watermarks.FieldTimestampAssigner("ts"),
+    watermarks.FieldTimestampAssigner("ts"), Watermark(5), LearnedBound(0.9), WatermarkAlignment("g", 5), TimeRange(1, 2),
     Configuration().set_integer("a", 1), JobID.generate(), JobExecutionResult(JobID.generate(), 5),
 ]  # fmt: skip
 
 # No value to compare: these hold nothing, and only have to arrive.
-WITHOUT_VALUE: list[Any] = [
+WITHOUT_VALUE: list[Any] = [watermarks.TimestampExpression(pc.field("ts") * 1000),
     functions.NullByteKeySelector(),
     functions.FromCallable(len),
     functions_window.PassThroughWindowFunction(),
@@ -122,8 +137,8 @@ WITHOUT_VALUE: list[Any] = [
     Types(),
 ]
 
-# A future waits for a thread of this process; two other modules have tests and an owner of their own.
-NOT_SENT = {CompletableFuture}
+# A future waits for a thread of this process, moments pass; two other modules have tests and an owner of their own.
+NOT_SENT = {CompletableFuture, Moment, PartContext}
 OTHER_MODULES = {"connect", "record"}
 
 

@@ -8,37 +8,33 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flintstream.errors import JobError, UnsupportedError
+from flintstream.model.assigners import TumblingEventTimeWindows
 from flintstream.model.row import Row
 from flintstream.ops.aggregates import Aggregate, column_aggregate
 from flintstream.ops.batch import Values
+from flintstream.ops.window_fold import WindowFolder
 from flintstream.state.codec import decode
 from flintstream.state.partials import concat
 from tests.unit.values import law
 
 
-def over(kind: str, batches: list[list[Any]], field: Any = None) -> Any:
+def over(kind: str, batches: list[list[Any]], field: Any = None, options: tuple[Any, ...] = ()) -> Any:
     """Aggregate one key's values: each batch into a partial result, and the partial results into one."""
-    aggregate = column_aggregate(Aggregate(kind, field), "a0.")
+    folder = WindowFolder(TumblingEventTimeWindows(10), [("x", Aggregate(kind, field, options))])
     parts: list[pa.Table] = []
     for batch in batches:
-        table = pa.table(aggregate.inputs(Values(batch)))
-        parts.append(grouped(table, aggregate.folds(table)))
-    together = concat(parts)
-    merged = grouped(together, aggregate.merges(together))
-    (value,) = decode(*aggregate.result(merged))
+        keys, times = Values([0] * len(batch)), np.zeros(len(batch), np.int64)
+        parts.append(folder.fold(folder.records(Values(batch), keys, times)))
+    merged = folder.merge(concat(parts))
+    (value,) = decode(*folder.aggregates[0][1].result(merged))
     return value
-
-
-def grouped(table: pa.Table, steps: list[tuple[str, str, str]]) -> pa.Table:
-    keyed = table.append_column("k", pa.array([0] * table.num_rows))
-    found = keyed.group_by("k", use_threads=False).aggregate([(column, function) for column, function, _ in steps])
-    return pa.table({output: found.column(f"{column}_{function}") for column, function, output in steps})
 
 
 def exact(values: list[Any]) -> Any:

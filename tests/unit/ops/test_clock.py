@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.ops.batch import FIRST
-from flintstream.ops.clock import END_POSITION, ChunkSteps, EventClock, LaneTime, frontier, track_lane
+from flintstream.ops.clock import END_POSITION, ChunkSteps, EventClock, LaneTime, LaneTrack, frontier, track_lane
 from flintstream.ops.run import watermarks_before
 from tests.unit.lanes import Advance, Lane, lane, operator_starts, simulate, some_lanes
 from tests.unit.values import law
@@ -156,3 +156,21 @@ def test_before_the_frontier_nothing_can_come_any_more(lanes: list[Lane], data: 
         assert earliest[:2] >= bound or bound == (track.after, number + 1)
     lowest = min((track.after, number) for number, track in going_on.items())
     assert bound == (lowest[0], lowest[1] + 1)
+
+
+def test_a_lane_that_its_strategy_left_out_does_not_count_though_it_brings_records() -> None:
+    fast, marked = LaneTrack(after=40), LaneTrack(after=15, is_marked=True)
+    fast.chunks[0,] = marked.chunks[0,] = (0, 0)
+    lanes = {0: LaneTime(40), 1: LaneTime(15, idle=True, is_marked=True)}
+    assert EventClock(15, lanes, {0: fast, 1: marked}).end == 40
+    marked.is_marked = False
+    assert EventClock(15, lanes, {0: fast, 1: marked}).end == 15
+
+
+def test_completeness_is_that_of_the_least_complete_lane_at_that_time() -> None:
+    first = LaneTrack(after=40, estimates=((MIN_TIMESTAMP, 0.5), (10, 0.9), (30, 0.7)))
+    second = LaneTrack(after=40, estimates=((20, 0.8),))
+    lanes = {0: LaneTime(40), 1: LaneTime(40), 2: LaneTime(40)}
+    clock = EventClock(0, lanes, {0: first, 1: second, 2: LaneTrack(after=40)})
+    assert [clock.completeness(at) for at in (9, 10, 20, 30, MAX_TIMESTAMP)] == [0.5, 0.9, 0.8, 0.7, 1.0]
+    assert EventClock(0, {2: LaneTime(40)}, {2: LaneTrack(after=40)}).completeness(MAX_TIMESTAMP) is None

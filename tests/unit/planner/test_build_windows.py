@@ -8,6 +8,7 @@ from flintstream.graph.nodes import WindowNode
 from flintstream.model.assigners import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from flintstream.model.evictors import CountEvictor
 from flintstream.model.functions import AggregateFunction
+from flintstream.model.panes import Panes
 from flintstream.model.triggers import CountTrigger, EventTimeTrigger
 from flintstream.ops.window import WindowOperator
 from flintstream.ops.window_aligned import AlignedWindowOperator
@@ -36,6 +37,7 @@ def built(**rest: Any) -> Any:
         ({"assigner": SlidingEventTimeWindows(10, 3)}, WindowOperator),
         ({"assigner": EventTimeSessionWindows(10)}, WindowOperator),
         ({"trigger": CountTrigger(2)}, WindowOperator),
+        ({"panes": Panes()}, WindowOperator),
         ({"evictor": CountEvictor(2)}, EvictingWindowOperator),
     ],
 )

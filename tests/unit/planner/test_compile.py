@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flintstream.errors import DanglingStreamError, DefinitionError, DuplicateUidError
@@ -224,6 +226,30 @@ def test_a_given_uid_is_kept_and_others_follow_from_name_and_place() -> None:
     sketch.sink(second, uid="sink-1")
     plan = sketch.plan()
     assert [op.uid for op in plan.operators] == ["source-1", "count", "map-1", "map-2", "sink-1-auto", "sink-1"]
+
+
+def test_forward_with_another_parallelism_is_refused_by_line() -> None:
+    def plan(exchange: Exchange, **fields: Any) -> Any:
+        sketch = Sketch()
+        source = sketch.source(parallelism=2)
+        sketch.sink(sketch.function(Upstream(source, exchange=exchange), **fields))
+        return sketch.plan()
+
+    forward = Exchange("FORWARD", imposed=True)
+    with pytest.raises(DefinitionError, match=r"'Source' has parallelism 2 and 'map' has 3; job\.py:2; give both"):
+        plan(forward, parallelism=3)
+    assert [link.exchange.kind for link in plan(forward, parallelism=2).links] == ["FORWARD", "FORWARD"]
+    assert [link.exchange.kind for link in plan(forward).links] == ["FORWARD", "FORWARD"]
+    assert [link.exchange.kind for link in plan(Exchange(), parallelism=3).links] == ["REBALANCE", "FORWARD"]
+
+
+def test_a_derived_uid_never_is_one_that_was_given() -> None:
+    sketch = Sketch()
+    source = sketch.source()
+    sketch.sink(sketch.function(source, uid="sink-1"))
+    sketch.sink(sketch.function(source, uid="sink-1-auto"))
+    uids = [op.uid for op in sketch.plan().operators]
+    assert uids == ["source-1", "sink-1", "sink-1-auto-auto", "sink-1-auto", "sink-2"]
 
 
 def test_two_operators_with_one_uid_are_named_by_their_lines() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from flintstream import (
@@ -73,6 +75,29 @@ def test_keys_side_outputs_and_many_tasks(env):
     text = lines(env)
     assert any(line.endswith("Process[0], Process[1], Process[2], ..., Process[8]") for line in text)
     assert any("3 total <- 2 side output 'side' HASH by a function" in line for line in text)
+
+
+class Frame:
+    isStreaming = False
+    columns = ("topic", "partition", "offset")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "order"),
+    [
+        ({}, "unordered, one split"),
+        ({"order_by": "offset"}, "one split, ordered by offset"),
+        (
+            {"split_by": ["topic", "partition"], "order_by": "offset"},
+            "a split for each topic, partition, ordered by offset",
+        ),
+    ],
+)
+def test_the_order_of_a_data_frame_is_told(env, arguments, order):
+    env.from_dataframe(Frame(), **arguments).print()
+    assert next(line for line in lines(env) if line.startswith("1 Source: DataFrame test_explain")).endswith(order)
+    source = json.loads(env.get_execution_plan())["nodes"][0]
+    assert source["contents"] == f"Source: DataFrame, {order}"
 
 
 def test_mode_order_and_whole_stream_windows_are_shown(env):

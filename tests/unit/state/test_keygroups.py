@@ -53,6 +53,7 @@ def test_small_integers_of_other_tools_are_hashed_as_numbers() -> None:
 EQUAL = [
     (1, 1.0, True, Decimal(1), Decimal("1.00"), Fraction(1), Level.LOW, np.int32(1), np.float32(1)),
     (0, 0.0, -0.0, False),
+    (Row(a=1, b=2), Row(b=2, a=1)),
     (-7, -7.0),
     (0.5, Decimal("0.5"), Fraction(1, 2), np.float32(0.5)),
     (Decimal("0.1"), Decimal("0.10"), Fraction(1, 10)),

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,3 +144,37 @@ def test_half_written_files_are_not_listed(tmp_path: Path) -> None:
     storage.write("a/b", b"1")
     (tmp_path / "a" / ".c.0123").write_bytes(b"half")
     assert storage.list("a") == ["b"]
+
+
+def test_the_names_of_an_epochs_files_are_durable_before_its_manifest(
+    make_env: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[tuple[str, str]] = []
+    sync, create = LocalStorage.sync, LocalStorage.create
+
+    def noted_sync(self: LocalStorage, folders: Any) -> None:
+        names = list(folders)
+        events.extend(("sync", name) for name in names)
+        sync(self, names)
+
+    def noted_create(self: LocalStorage, path: str, data: bytes) -> bool:
+        events.append(("create", path.partition("/")[0]))
+        return create(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "sync", noted_sync)
+    monkeypatch.setattr(LocalStorage, "create", noted_create)
+    env = make_env("local", 1, max_records=2, checkpoint_dir=tmp_path)
+    list(env.from_collection([1, 2, 3]).key_by(lambda n: n).reduce(lambda x, y: x + y).execute_and_collect())
+    epoch = [("sync", "epochs"), ("create", "manifests")]
+    assert events == [*epoch, *epoch, ("create", "settled")]
+
+
+def test_a_synced_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(LocalStorage, "_sync_folder", lambda self, folder: synced.append(folder))
+    storage = LocalStorage(str(tmp_path))
+    storage.write("a/b", b"1")
+    storage.sync(["a"])
+    storage.sync(["a"])
+    # The folder's own name is made once.
+    assert synced == [tmp_path / "a", tmp_path, tmp_path / "a"]
