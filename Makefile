@@ -1,6 +1,6 @@
 # The only task runner. Every target that needs it makes .venv first, with Java if the machine has none.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fix lint types crash spec spec-spark clean
+.PHONY: help demo test check bench docs fix lint types crash spec spec-spark record-flink clean
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.flintstream-stamp
@@ -21,6 +21,9 @@ check: $(STAMP) ## the same without tests that start Spark or are slow
 bench: $(STAMP) ## measure against stock Spark, PyFlink and Bytewax
 	@$(PYTHON) bench/run.py
 
+docs: $(STAMP) ## draw the pictures of docs/concepts again, from real runs
+	@$(PYTHON) tools/draw_concepts.py
+
 fix: $(STAMP) ## format, and mend what ruff can mend
 	@.venv/bin/ruff check --fix-only --quiet .
 	@.venv/bin/ruff format .
@@ -39,6 +42,9 @@ spec: $(STAMP) ## the transcripts of tests/spec in this process, in every way th
 
 spec-spark: $(STAMP) ## the same on Spark (about half an hour); writes tests/spec/SPARK_RESULTS.md
 	@$(PYTHON) -m tests.spec.all_on_spark
+
+record-flink: $(STAMP) ## run the pipelines of tests/differential on real PyFlink and record what they emit
+	@$$($(PYTHON) bench/rivals/venvs.py flink) tools/record_flink.py
 
 clean: ## remove all that make created: .venv, .bench, caches, builds
 	@rm -rf .venv .bench build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -16,7 +16,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[1]
 _GOLDEN = _ROOT / "tests" / "api" / "public_api.txt"
 _PACKAGE = _ROOT / "src" / "flintstream"
-_FACADES = ("common", "datastream", "metrics")
+_FACADES = ("cep", "common", "datastream", "metrics")
 
 
 def public_modules() -> Iterator[tuple[str, Path]]:

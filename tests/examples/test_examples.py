@@ -11,6 +11,7 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -35,6 +36,11 @@ def run(path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     runpy.run_path(str(path), run_name="__main__")
 
 
+def jobs_of(session: Any) -> int:
+    """Return how many jobs Spark has had."""
+    return session.sparkContext._jsc.sc().dagScheduler().numTotalJobs()
+
+
 def check(path: Path, printed: str) -> None:
     shown, in_order = promised(path)
     if in_order:
@@ -56,8 +62,11 @@ def test_an_example_prints_what_it_promises_without_spark(name, monkeypatch, cap
     [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in EXAMPLES if name not in WITH_ARGUMENTS],
 )
 def test_an_example_prints_what_it_promises_on_spark(name, spark_session, monkeypatch, capsys):
+    monkeypatch.delenv("FLINTSTREAM_RUNTIME", raising=False)
+    before = jobs_of(spark_session)
     run(EXAMPLES[name], monkeypatch)
     check(EXAMPLES[name], capsys.readouterr().out)
+    assert jobs_of(spark_session) > before
 
 
 def test_the_sine_waves_are_zero_in_event_time_also_when_they_are_short(monkeypatch, capsys):
@@ -80,6 +89,7 @@ def test_the_page_about_time_shows_what_an_example_prints(name):
 
 @pytest.mark.spark
 def test_orders_become_files_and_a_second_start_adds_none(spark_session, monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("FLINTSTREAM_RUNTIME", raising=False)
     output, checkpoints = tmp_path / "revenue", tmp_path / "checkpoints"
     for _ in range(2):
         run(EXAMPLES["orders_to_parquet"], monkeypatch, str(output), str(checkpoints))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flintstream.errors import UnknownTagError, describe
 from flintstream.graph.location import users_line
-from flintstream.graph.nodes import AggregateNode, FunctionNode, Node, SortNode, WindowNode
+from flintstream.graph.nodes import AggregateNode, FunctionNode, Node, PatternNode, SortNode, WindowNode
+from flintstream.model.cep_functions import Selection
 from flintstream.model.tags import OutputTag
 
 _EMIT_TAGS = ("process", "keyed_process")
@@ -16,6 +17,8 @@ def check_emits(node: Node, tag: OutputTag) -> None:
         possible = node.shape in _EMIT_TAGS
     elif isinstance(node, WindowNode):
         possible = node.apply is not None or node.late_tag == tag.tag_id
+    elif isinstance(node, PatternNode):
+        possible = not isinstance(node.function, Selection) or tag.tag_id in node.tags
     else:
         possible = isinstance(node, AggregateNode | SortNode) and node.late_tag == tag.tag_id
     if not possible:

@@ -24,7 +24,7 @@ from flintstream.ops.batch import Batch, Values
 from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, track_lane
 from flintstream.ops.run import Run, take_turn
 from flintstream.ops.timestamps import LANE_SHIFT, TimestampsOperator, chunk_time, lanes_with
-from flintstream.ops.window_columns import ColumnWindowOperator
+from flintstream.ops.window_columns import ColumnOperator
 from flintstream.state.keygroups import hash_key
 from flintstream.state.partials import split_windows
 from flintstream.state.table import Table
@@ -74,7 +74,7 @@ class Inbox:
     def _receive(self, row: Envelope) -> None:
         link = self._links[row.edge]
         place = self._task.places[link.target]
-        if isinstance(place.operator, ColumnWindowOperator) and self._take_partials(row, place):
+        if isinstance(place.operator, ColumnOperator) and self._take_partials(row, place):
             return
         batch, chunk = read_blob(row.blob)
         self._buffered += len(row.blob)
@@ -134,11 +134,14 @@ class Inbox:
             start = self._epoch.lanes.get(lane) or LaneTime()
             operator.chunk = chunk_time(lane, (), start, self._epoch.now)
             self._task.chunk = None
-        empty = empty_batch(planned.width)
-        run = Run(empty, empty.timestamps, empty.timestamps, empty.stamp, watermark, self._epoch.now)
+        run = self._empty_run(planned, watermark)
         with self._task.guard(planned):
             operator.on_processing_time(self._epoch.now, run, place)
         self._task.after_run()
+
+    def _empty_run(self, planned: Any, watermark: int) -> Run:
+        empty = empty_batch(planned.width)
+        return Run(empty, empty.timestamps, empty.timestamps, empty.stamp, watermark, self._epoch.now)
 
     def _cut(self, bound: tuple[int, ...]) -> None:
         """Process everything before `bound`, in every operator."""
@@ -172,7 +175,10 @@ class Inbox:
         assert self._mergers is not None
         for place in self._heads:
             merger = self._mergers[place.planned.id]
-            self._process(place, merger.cut(self._limit(place.planned)))
+            run = merger.cut(self._limit(place.planned))
+            if run is None and isinstance(place.operator, ColumnOperator) and place.operator.is_waiting:
+                run = self._empty_run(place.planned, merger.watermark)
+            self._process(place, run)
             self._hold(place, merger)
             self._report.watermarks[place.planned.id] = merger.watermark
             if isinstance(place.operator, TimestampsOperator):

@@ -128,7 +128,7 @@ class LevelTask:
                 local.setdefault(link.tag, []).append(link)
             else:
                 target = self.plan.operator(link.target)
-                router = Router(link, target, self.plan.max_parallelism, self.partition)
+                router = Router(link, target, self.plan.max_parallelism, self.partition, self.plan.holds_records)
                 routers.setdefault(link.tag, []).append(router)
 
     def backends(self) -> dict[str, KeyedBackend]:

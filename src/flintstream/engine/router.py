@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flintstream.engine.combiner import Combiner
+from flintstream.engine.combiner import Combiner, combiner_of
 from flintstream.engine.envelope import Envelope, Sender
 from flintstream.graph.nodes import AggregateNode
 from flintstream.model.time import MIN_TIMESTAMP
@@ -23,7 +23,9 @@ _SPREAD = 0x9E3779B97F4A7C15
 class Router:
     """One crossing link of one task. `sent` counts records by target partition."""
 
-    def __init__(self, link: Link, target: PlannedOperator, max_parallelism: int, partition: int) -> None:
+    def __init__(
+        self, link: Link, target: PlannedOperator, max_parallelism: int, partition: int, is_ordered: bool = False
+    ) -> None:
         assert link.edge is not None
         self._edge: int = link.edge
         self._exchange = link.exchange
@@ -36,8 +38,8 @@ class Router:
         self._combiner: Combiner | None = None
         node = target.node
         is_hashed = link.exchange.kind == "HASH"
-        if is_hashed and isinstance(node, AggregateNode) and can_combine(node.assigner, node.aggregates):
-            self._combiner = Combiner(link, target, max_parallelism)
+        if is_hashed and isinstance(node, AggregateNode) and can_combine(node.assigner, node.aggregates, is_ordered):
+            self._combiner = combiner_of(link, target, max_parallelism)
         self.sent: dict[int, int] = {}
 
     @property

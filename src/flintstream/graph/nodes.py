@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from flintstream.model.cep import Pattern
+from flintstream.model.cep_functions import PatternProcessFunction
 from flintstream.model.connect import Sink, Source
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
 from flintstream.model.panes import Panes
@@ -142,6 +144,18 @@ class SortNode(Node):
     logs_late: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PatternNode(Node):
+    """Looks for a pattern, by event time or by the clock; `tags` are the side outputs it is known to have."""
+
+    pattern: Pattern | None = None
+    function: PatternProcessFunction | None = None
+    by_clock: bool = False
+    late_tag: str | None = None
+    miss_tag: str | None = None
+    tags: tuple[str, ...] = ()
+
+
 def logs_late(node: Node) -> bool:
     """Say whether each record that comes too late for a node is logged."""
     return isinstance(node, WindowNode | AggregateNode | SortNode) and node.logs_late
@@ -149,7 +163,7 @@ def logs_late(node: Node) -> bool:
 
 def late_output(node: Node) -> str | None:
     """Return the side output for records that come too late for a node; None: they are dropped."""
-    return node.late_tag if isinstance(node, WindowNode | AggregateNode | SortNode) else None
+    return node.late_tag if isinstance(node, WindowNode | AggregateNode | SortNode | PatternNode) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from flintstream.errors import InvalidArgumentError, JobError, describe
@@ -290,7 +290,7 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTime, _Session
 class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
     """One window for everything; it gives results only if it is given a trigger."""
 
-    default_trigger: Trigger[Any, Any] = NeverTrigger()
+    default_trigger: Trigger[Any, Any] = field(default_factory=NeverTrigger)
 
     @staticmethod
     def create() -> GlobalWindows:

@@ -11,9 +11,9 @@ Differs from Flink: there the methods change the pattern and return it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, describe
 from flintstream.model.cep_conditions import (
@@ -96,12 +96,10 @@ class Pattern:
     """
 
     stages: tuple[Stage, ...]
-    skip_strategy: AfterMatchSkipStrategy = AfterMatchSkipStrategy()
+    skip_strategy: AfterMatchSkipStrategy = field(default_factory=AfterMatchSkipStrategy)
 
     @staticmethod
-    def begin(
-        name: str | Pattern, after_match_skip_strategy: AfterMatchSkipStrategy | None = None
-    ) -> Pattern:
+    def begin(name: str | Pattern, after_match_skip_strategy: AfterMatchSkipStrategy | None = None) -> Pattern:
         """Begin a pattern with a stage, or with a whole pattern as a group that can be repeated."""
         skip = AfterMatchSkipStrategy() if after_match_skip_strategy is None else after_match_skip_strategy
         return Pattern((), skip)._append(name, Contiguity.STRICT)
@@ -150,14 +148,12 @@ class Pattern:
     def until(self, until_condition: ConditionLike) -> Pattern:
         """End the repetition of the stage by a record that fulfils the condition, which is not taken."""
         if self._last.most is not None:
-            raise _malformed("until(...) ends a repetition, and this stage has an end", "use it after one_or_more()")
+            _refuse("until(...) ends a repetition, and this stage has an end", "use it after one_or_more()")
         if self._last.until is not None:
-            raise _malformed(f"stage {self._last.name!r} has an until condition already", "join both by or")
+            _refuse(f"stage {self._last.name!r} has an until condition already", "join both by or")
         return self._change(until=as_condition(until_condition))
 
-    def within(
-        self, window_time: DurationLike, within_type: WithinType = WithinType.FIRST_AND_LAST
-    ) -> Pattern:
+    def within(self, window_time: DurationLike, within_type: WithinType = WithinType.FIRST_AND_LAST) -> Pattern:
         """Give a partial match no more than this time since its first record.
 
         With `WithinType.PREVIOUS_AND_CURRENT`, since the record taken before those of this stage.
@@ -168,17 +164,17 @@ class Pattern:
         if within_type is WithinType.FIRST_AND_LAST:
             return self._change(within_ms=length)
         if self._last.is_quantified or self._last.group:
-            raise _malformed("a time since the previous record is for a stage of one record", "leave it out")
+            _refuse("a time since the previous record is for a stage of one record", "leave it out")
         return self._change(gap_ms=length)
 
     def optional(self) -> Pattern:
         """Let the stage be left out."""
         self._refuse_negated("optional")
         if self._last.optional:
-            raise _malformed(f"stage {self._last.name!r} is optional already", "leave one optional() out")
+            _refuse(f"stage {self._last.name!r} is optional already", "leave one optional() out")
         if len(self.stages) > 1 and self.stages[-2].greedy:
             what = f"an optional stage cannot follow {self.stages[-2].name!r}, which is greedy"
-            raise _malformed(what, "leave greedy() or optional() out")
+            _refuse(what, "leave greedy() or optional() out")
         return self._change(optional=True)
 
     def one_or_more(self) -> Pattern:
@@ -202,7 +198,7 @@ class Pattern:
         self._refuse_group("greedy")
         if not self._last.is_quantified or self._last.inner is Contiguity.RELAXED_ANY:
             what = f"greedy() is for a stage that is repeated without combinations, and {self._last.name!r} is not"
-            raise _malformed(what, "use it after one_or_more(), times(...) or times_or_more(...)")
+            _refuse(what, "use it after one_or_more(), times(...) or times_or_more(...)")
         return self._change(greedy=True)
 
     def consecutive(self) -> Pattern:
@@ -230,11 +226,11 @@ class Pattern:
         last, window = self.stages[-1], self.window_ms
         if last.contiguity is Contiguity.NOT_FOLLOW and window is None and last.gap_ms is None:
             what = f"the pattern ends with not_followed_by({last.name!r}) and has no time limit, so it never matches"
-            raise _malformed(what, "add within(...), or another stage")
+            _refuse(what, "add within(...), or another stage")
         gaps = [stage.gap_ms for stage in self.stages if stage.gap_ms is not None]
         if window is not None and any(gap > window for gap in gaps):
             what = "the time since the previous record is longer than that since the first one"
-            raise _malformed(what, "shorten it, or leave it out")
+            _refuse(what, "shorten it, or leave it out")
 
     @property
     def _last(self) -> Stage:
@@ -246,19 +242,19 @@ class Pattern:
     def _append(self, name: str | Pattern, contiguity: Contiguity) -> Pattern:
         if contiguity in _NEGATED and self._last.optional:
             what = f"{contiguity.value} {name!r} stands behind {self._last.name!r}, which is optional"
-            raise _malformed(what, "use two patterns, one with and one without the optional stage")
+            _refuse(what, "use two patterns, one with and one without the optional stage")
         stage = _grouped(name, contiguity) if isinstance(name, Pattern) else Stage(_checked(name), contiguity)
         pattern = replace(self, stages=(*self.stages, stage))
         names = pattern.names
         twice = sorted({each for each in names if names.count(each) > 1})
         if twice:
-            raise _malformed(f"two stages are named {twice[0]!r}", "give one another name")
+            _refuse(f"two stages are named {twice[0]!r}", "give one another name")
         return pattern
 
     def _repeat(self, call: str, least: int, most: int | None) -> Pattern:
         self._refuse_negated(call)
         if self._last.is_quantified:
-            raise _malformed(f"stage {self._last.name!r} is repeated already", f"leave {call}(...) out")
+            _refuse(f"stage {self._last.name!r} is repeated already", f"leave {call}(...) out")
         if least < 1 or (most is not None and most < least):
             what = f"a stage cannot be repeated {least} to {most} times" if most else f"{least} times is too few"
             raise InvalidArgumentError(describe(what, remedy="give numbers from 1 on, the smaller one first"))
@@ -266,34 +262,36 @@ class Pattern:
 
     def _combine(self, call: str, inner: Contiguity) -> Pattern:
         if not self._last.is_quantified:
-            raise _malformed(f"{call}() is for repeated stages, and {self._last.name!r} is not", "leave it out")
+            _refuse(f"{call}() is for repeated stages, and {self._last.name!r} is not", "leave it out")
         if self._last.inner is not Contiguity.RELAXED:
-            raise _malformed("consecutive() or allow_combinations() was called before", f"leave {call}() out")
+            _refuse("consecutive() or allow_combinations() was called before", f"leave {call}() out")
         return self._change(inner=inner)
 
     def _refuse_negated(self, call: str) -> None:
         if self._last.is_negated:
-            raise _malformed(f"{call}() is not for {self._last.contiguity.value} {self._last.name!r}", "leave it out")
+            _refuse(f"{call}() is not for {self._last.contiguity.value} {self._last.name!r}", "leave it out")
 
     def _refuse_group(self, call: str) -> None:
         if self._last.group:
-            raise _malformed(f"{call}(...) is for stages, not for groups", "use it within the group")
+            _refuse(f"{call}(...) is for stages, not for groups", "use it within the group")
 
 
 def _checked(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise TypeMismatchError(describe(f"{name!r:.100} is not the name of a stage", remedy="pass a text, or a Pattern"))
+        raise TypeMismatchError(
+            describe(f"{name!r:.100} is not the name of a stage", remedy="pass a text, or a Pattern")
+        )
     return name
 
 
 def _grouped(pattern: Pattern, contiguity: Contiguity) -> Stage:
     stages: Sequence[Stage] = pattern.stages
     if contiguity in _NEGATED:
-        raise _malformed("a group cannot be forbidden", "use next, followed_by or followed_by_any")
+        _refuse("a group cannot be forbidden", "use next, followed_by or followed_by_any")
     if stages[-1].is_negated:
-        raise _malformed(f"a group cannot end with {stages[-1].contiguity.value} {stages[-1].name!r}", "add a stage")
+        _refuse(f"a group cannot end with {stages[-1].contiguity.value} {stages[-1].name!r}", "add a stage")
     return Stage(f"({' '.join(pattern.names)})", contiguity, tuple(stages))
 
 
-def _malformed(what: str, remedy: str) -> DefinitionError:
-    return DefinitionError(describe(what, remedy=remedy))
+def _refuse(what: str, remedy: str) -> NoReturn:
+    raise DefinitionError(describe(what, remedy=remedy))

@@ -77,7 +77,7 @@ class Counted(RecordAggregate):
 
 
 class Summed(RecordAggregate):
-    """The sum or the average: of values, of floats among them, of integers, of floats on the grid, of what is off it."""
+    """The sum or the average: of values, floats among them, integers, floats on the grid, and what is off it."""
 
     def __init__(self, field: Field, *, average: bool) -> None:
         super().__init__(field)

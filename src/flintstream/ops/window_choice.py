@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from flintstream.model.assigners import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from flintstream.ops.aggregates import Aggregate, is_ordered
+from flintstream.ops.aggregates import Aggregate
+from flintstream.ops.aggregates import is_ordered as aggregate_is_ordered
 from flintstream.ops.operator import Operator
 from flintstream.ops.selectors import KeySource
 from flintstream.ops.window_columns import ColumnWindowOperator
@@ -29,13 +30,14 @@ def is_columnar(assigner: Any) -> bool:
     return type(assigner) in (TumblingEventTimeWindows, EventTimeSessionWindows)
 
 
-def can_combine(assigner: Any, aggregates: Sequence[tuple[str, Aggregate]]) -> bool:
+def can_combine(assigner: Any, aggregates: Sequence[tuple[str, Aggregate]], is_ordered: bool) -> bool:
     """Whether records may be folded before the exchange, where the order in which they came is not known yet.
 
-    It matters to some aggregates, and to sessions: a late record may or may not find one still open.
+    It matters to some aggregates; and to sessions where records of several splits have one order (`is_ordered`), since
+    a late record may or may not find a session still open.
     """
-    is_grid = type(assigner) is not EventTimeSessionWindows
-    return is_grid and not any(is_ordered(aggregate) for _, aggregate in aggregates)
+    depends = is_ordered and type(assigner) is EventTimeSessionWindows
+    return not depends and not any(aggregate_is_ordered(aggregate) for _, aggregate in aggregates)
 
 
 def column_operator(

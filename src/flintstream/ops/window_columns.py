@@ -8,6 +8,7 @@ cannot be late may be folded before the shuffle already: they come here as parti
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -45,6 +46,15 @@ class ColumnOperator(Operator):
     def process(self, batch: Batch, port: int, out: Output) -> None:
         msg = "a window is always behind an exchange"
         raise AssertionError(msg)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was taken in that a run must still work up, even one without records."""
+        return False
+
+    @abstractmethod
+    def add_partial(self, start: int, part: pa.Table) -> None:
+        """Take in what was folded before the shuffle, with its key groups."""
 
     def _take_late(self, lost: Batch, out: Output) -> None:
         missed = None
@@ -95,7 +105,6 @@ class ColumnWindowOperator(ColumnOperator):
         self._fire(run, out)
 
     def add_partial(self, start: int, part: pa.Table) -> None:
-        """Take in a partial result that was made before the shuffle, with its key groups."""
         self._table.add(start, part)
 
     def _fold(self, run: Run, out: Output) -> None:

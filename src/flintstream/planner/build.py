@@ -10,6 +10,7 @@ from flintstream.errors import UnsupportedError, describe
 from flintstream.graph.nodes import (
     AggregateNode,
     FunctionNode,
+    PatternNode,
     ProjectNode,
     SinkNode,
     SortNode,
@@ -17,6 +18,7 @@ from flintstream.graph.nodes import (
     WindowNode,
 )
 from flintstream.model.assigners_data import DataWindows
+from flintstream.ops.cep import PatternOperator
 from flintstream.ops.keyed import KeyedFunctionOperator, KeyedProcessOperator, ReduceOperator
 from flintstream.ops.operator import Operator
 from flintstream.ops.sink import SinkOperator
@@ -54,6 +56,10 @@ def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operat
         return column_operator(node.assigner, node.key, node.aggregates, node.late_tag)
     if isinstance(node, SortNode):
         return SortOperator(node.late_tag)
+    if isinstance(node, PatternNode):
+        assert node.pattern is not None and node.function is not None
+        pattern, function = fresh((node.pattern, node.function))
+        return PatternOperator(pattern, function, node.by_clock, node.late_tag, node.miss_tag)
     if isinstance(node, ProjectNode):
         return ProjectOperator(node.positions)
     raise UnsupportedError(describe(f"nothing runs a {type(node).__name__}", node.location))

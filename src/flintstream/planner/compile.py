@@ -12,6 +12,7 @@ from flintstream.graph.nodes import (
     Exchange,
     FunctionNode,
     Node,
+    PatternNode,
     ProjectNode,
     SinkNode,
     SortNode,
@@ -221,7 +222,7 @@ def place_widths(nodes: Sequence[Node], reunions: set[int]) -> dict[int, int]:
         widths[node.id] += node.id in reunions
         if isinstance(node, TimestampsNode | SourceNode):
             leaving[node.id] = 3
-        elif isinstance(node, WindowNode | AggregateNode | SortNode):
+        elif isinstance(node, WindowNode | AggregateNode | SortNode | PatternNode):
             leaving[node.id] = widths[node.id] + 3
         else:
             growth = _GROWTH.get(node.shape, 0) if isinstance(node, FunctionNode) else 0
@@ -239,6 +240,6 @@ def path_of(node: Node) -> str:
         strategy = node.strategy
         by_record = strategy is not None and (strategy.assigner is not None or strategy.generator is not None)
         return "per record" if by_record else "vectorised"
-    if isinstance(node, FunctionNode | WindowNode | ProjectNode):
+    if isinstance(node, FunctionNode | WindowNode | ProjectNode | PatternNode):
         return "per record"
     return "vectorised"

@@ -18,6 +18,7 @@ from flintstream.graph.nodes import (
     AggregateNode,
     FunctionNode,
     Node,
+    PatternNode,
     SinkNode,
     SourceNode,
     TimestampsNode,
@@ -65,6 +66,9 @@ def closes_something(plan: Plan) -> bool:
             functions.append(node.function)
         elif isinstance(node, WindowNode):
             functions += [node.reduce, node.aggregate, node.apply]
+        elif isinstance(node, PatternNode):
+            # Whoever wrote a condition that has something to close may be hidden in it.
+            return True
     return any(isinstance(each, Function) and type(each).close is not Function.close for each in functions)
 
 
@@ -81,6 +85,9 @@ def _parts(node: Node, everything: bool) -> Iterator[tuple[str, Any]]:
         yield "the evictor", node.evictor
     elif isinstance(node, AggregateNode):
         yield "the window assigner", node.assigner
+    elif isinstance(node, PatternNode):
+        yield "the pattern", node.pattern
+        yield "the function", node.function
     elif everything and isinstance(node, SinkNode):
         yield "the sink", node.sink
     elif everything and isinstance(node, SourceNode):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flintstream.graph.nodes import FunctionNode, TimestampsNode, WindowNode
+from flintstream.graph.nodes import FunctionNode, PatternNode, TimestampsNode, WindowNode
 from flintstream.model.trigger_algebra import Foreign
 from flintstream.model.trigger_machine import Part
 from flintstream.model.triggers import PurgingTrigger
@@ -18,6 +18,8 @@ def uses_processing_time(plan: Plan) -> bool:
     for op in plan.operators:
         node = op.node
         if isinstance(node, WindowNode) and (not node.assigner.is_event_time() or _goes_by_clock(node.trigger)):
+            return True
+        if isinstance(node, PatternNode) and (node.by_clock or _mentions(node.function)):
             return True
         # A generator may mark its split idle, and what that lets happen must not wait for a record.
         if isinstance(node, TimestampsNode) and node.strategy is not None and node.strategy.generator is not None:

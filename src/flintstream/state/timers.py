@@ -60,6 +60,10 @@ class TimerTable(Table):
             self.delete(entry)
             self._settle()
 
+    def first(self) -> tuple[int, int]:
+        """Return time and key hash of the next timer; there must be one."""
+        return self._heap[0][:2]
+
     def pop_due(self, until: int) -> tuple[Any, Any, int, int] | None:
         """Remove and return the next timer not after `until` as (key, namespace, time, key hash)."""
         if self.due > until:

@@ -60,11 +60,11 @@ class MapEdits(KeyedProcessFunction):
         if value[2] % 5 == 0 and self.map.contains(field):
             self.map.remove(field)
         else:
-            self.map.put_all([(field, value[2]), ("last", value[1])])
+            self.map.put_all({field: value[2], "last": value[1]})
         yield value[0], self.map.is_empty(), sorted(self.map.values()), sorted(self.map.items()), self.map.get("0")
 
 
-@pipeline(shuffled(102))
+@pipeline(shuffled(102), only="thread")
 def map_state_edits(events):
     return {"out": keyed(events).process(MapEdits())}
 
@@ -210,7 +210,7 @@ class Past(KeyedProcessFunction):
             ctx.timer_service().register_event_time_timer(timestamp + left)
 
 
-@pipeline(shuffled(108))
+@pipeline(shuffled(108), only="thread")
 def timers_in_the_past(events):
     return {"out": keyed(events).process(Past())}
 
@@ -229,7 +229,7 @@ class Chain(KeyedProcessFunction):
             ctx.timer_service().register_event_time_timer(timestamp * 2)
 
 
-@pipeline(shuffled(109))
+@pipeline(shuffled(109), only="thread")
 def timers_chained_beyond_the_end(events):
     return {"out": keyed(events).process(Chain())}
 
@@ -258,9 +258,7 @@ class SortByTime(KeyedProcessFunction):
     """Holds records until the watermark has passed them; those it has passed already go to a side output."""
 
     def open(self, runtime_context):
-        self.held = runtime_context.get_map_state(
-            MapStateDescriptor("held", Types.LONG(), Types.LIST(Types.LONG()))
-        )
+        self.held = runtime_context.get_map_state(MapStateDescriptor("held", Types.LONG(), Types.LIST(Types.LONG())))
 
     def process_element(self, value, ctx):
         if ctx.timestamp() <= ctx.timer_service().current_watermark():

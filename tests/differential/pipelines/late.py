@@ -15,16 +15,25 @@ from flintstream.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from tests.differential.pipelines.registry import Contents, keyed, pipeline, record_type, shuffled, timed, with_late
-from tests.differential.pipelines.windows import AllNumbers, Mean, OfOne, Remembered, add, ms
+from tests.differential.pipelines.registry import (
+    Contents,
+    EachWindow,
+    Merged,
+    keyed,
+    pipeline,
+    record_type,
+    shuffled,
+    timed,
+    with_late,
+)
+from tests.differential.pipelines.windows import AllNumbers, Mean, Remembered, add, ms
 
-LATE = OutputTag("late", record_type())
 
-
-def both(windows):
+def both(windows, function=None):
     """All panes with their contents, and what came too late for any."""
-    panes = windows.side_output_late_data(LATE).process(Contents())
-    return {"panes": panes, "late": panes.get_side_output(LATE)}
+    late = OutputTag("late", record_type())
+    panes = windows.side_output_late_data(late).process(function or Contents())
+    return {"panes": panes, "late": panes.get_side_output(late)}
 
 
 @pipeline(with_late(301))
@@ -44,7 +53,7 @@ def late_side_output_of_sliding(events):
 
 @pipeline(with_late(304))
 def late_side_output_of_session(events):
-    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(12))))
+    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(12))), Merged())
 
 
 @pipeline(with_late(305))
@@ -59,7 +68,7 @@ def lateness_refires_sliding(events):
 
 @pipeline(with_late(307, keys="abcd"))
 def lateness_refires_session(events):
-    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(12))).allowed_lateness(25))
+    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(12))).allowed_lateness(25), Merged())
 
 
 @pipeline(with_late(308))
@@ -68,15 +77,12 @@ def lateness_with_folds(events):
     return {
         "reduce": by_key.window(TumblingEventTimeWindows.of(ms(30))).allowed_lateness(40).reduce(add),
         "aggregate": by_key.window(SlidingEventTimeWindows.of(ms(30), ms(10))).allowed_lateness(20).aggregate(Mean()),
-        "session": by_key.window(EventTimeSessionWindows.with_gap(ms(12))).allowed_lateness(20).reduce(add, OfOne()),
     }
 
 
 @pipeline(with_late(309))
 def lateness_of_window_all(events):
-    windows = timed(events, 5).window_all(TumblingEventTimeWindows.of(ms(30))).allowed_lateness(25)
-    panes = windows.side_output_late_data(LATE).process(AllNumbers())
-    return {"panes": panes, "late": panes.get_side_output(LATE)}
+    return both(timed(events, 5).window_all(TumblingEventTimeWindows.of(ms(30))).allowed_lateness(25), AllNumbers())
 
 
 @pipeline(with_late(310))
@@ -103,13 +109,13 @@ def count_trigger_on_sliding(events):
 
 @pipeline(with_late(314))
 def count_trigger_on_session(events):
-    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(12))).trigger(CountTrigger.of(3)))
+    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(12))).trigger(CountTrigger.of(3)), Merged())
 
 
 @pipeline(with_late(315))
 def purging_count_trigger_on_session(events):
     windows = keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(12))).allowed_lateness(10)
-    return both(windows.trigger(PurgingTrigger.of(CountTrigger.of(2))))
+    return both(windows.trigger(PurgingTrigger.of(CountTrigger.of(2))), Merged())
 
 
 @pipeline(shuffled(316))
@@ -136,31 +142,27 @@ def global_windows_never_fire(events):
 
 @pipeline(with_late(318))
 def continuous_trigger_on_tumbling(events):
-    return both(keyed(events, 5).window(TumblingEventTimeWindows.of(ms(60))).trigger(ContinuousEventTimeTrigger.of(ms(20))))
+    return both(
+        keyed(events, 5).window(TumblingEventTimeWindows.of(ms(60))).trigger(ContinuousEventTimeTrigger.of(ms(20)))
+    )
 
 
-@pipeline(with_late(319))
+@pipeline(with_late(319), only="thread")
 def continuous_trigger_on_sliding(events):
     windows = keyed(events, 5).window(SlidingEventTimeWindows.of(ms(60), ms(30)))
-    return both(windows.trigger(ContinuousEventTimeTrigger.of(ms(13))))
+    return both(windows.trigger(ContinuousEventTimeTrigger.of(ms(13))), EachWindow())
 
 
-@pipeline(with_late(320, keys="abcd"))
+@pipeline(with_late(320, keys="abcd"), only="thread")
 def continuous_trigger_on_session(events):
     windows = keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(25)))
-    return both(windows.trigger(ContinuousEventTimeTrigger.of(ms(10))))
+    return both(windows.trigger(ContinuousEventTimeTrigger.of(ms(10))), Merged())
 
 
 @pipeline(with_late(321))
 def continuous_trigger_with_lateness(events):
     windows = keyed(events, 5).window(TumblingEventTimeWindows.of(ms(50))).allowed_lateness(40)
     return both(windows.trigger(ContinuousEventTimeTrigger.of(ms(20))))
-
-
-@pipeline(shuffled(322))
-def continuous_trigger_on_global(events):
-    windows = keyed(events).window(GlobalWindows.create())
-    return {"out": windows.trigger(PurgingTrigger.of(ContinuousEventTimeTrigger.of(ms(40)))).process(Values())}
 
 
 class SumReached(Trigger):
@@ -209,7 +211,7 @@ def custom_trigger_on_sliding(events):
 
 @pipeline(with_late(325, keys="abc"))
 def custom_trigger_on_session(events):
-    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(15))).trigger(SumReached()))
+    return both(keyed(events, 5).window(EventTimeSessionWindows.with_gap(ms(15))).trigger(SumReached()), Merged())
 
 
 class Early(Trigger):

@@ -1,9 +1,9 @@
 """The list of pipelines, and what they share: fixed inputs and event time.
 
-A pipeline is a function from a stream of (key, timestamp, number) to the streams whose records are compared. All modules
-in this folder import only what PyFlink has too, at PyFlink's paths, so that `tools/record_flink.py` can load them with
-`pyflink` in the place of `flintstream`. The first field of every record that a pipeline emits is its key: records are
-compared in order within a key only, since Flink promises no more.
+A pipeline is a function from a stream of (key, timestamp, number) to the streams whose records are compared. All
+modules in this folder import only what PyFlink has too, at PyFlink's paths, so that `tools/record_flink.py` can load
+them with `pyflink` in the place of `flintstream`. The first field of every record that a pipeline emits is its key:
+records are compared in order within a key only, since Flink promises no more.
 """
 
 from __future__ import annotations
@@ -32,16 +32,24 @@ class Pipeline:
     name: str
     records: list[Record]
     build: Build
+    modes: tuple[str, str]
 
 
 PIPELINES: dict[str, Pipeline] = {}
 
 
-def pipeline(records: list[Record]) -> Callable[[Build], Build]:
-    """Enter the function below into the list, to be run on these records."""
+def pipeline(records: list[Record], only: str = "") -> Callable[[Build], Build]:
+    """Enter the function below into the list, to be run on these records.
+
+    Args:
+        records: The input.
+        only: The one mode in which PyFlink runs it as Flink does: "process" or "thread". The others give the same in
+            both modes. README.md says what is wrong in the other one.
+    """
 
     def enter(build: Build) -> Build:
-        PIPELINES[build.__name__] = Pipeline(build.__name__, records, build)
+        modes = (only, only) if only else ("process", "thread")
+        PIPELINES[build.__name__] = Pipeline(build.__name__, records, build, modes)
         return build
 
     return enter
@@ -97,3 +105,19 @@ class Contents(ProcessWindowFunction):
 
     def clear(self, context):
         pass
+
+
+class Merged(Contents):
+    """The same with the numbers sorted: when windows merge, Flink promises no order."""
+
+    def process(self, key, context, elements):
+        for *borders, numbers in super().process(key, context, elements):
+            yield (*borders, sorted(numbers))
+
+
+class EachWindow(Contents):
+    """The same with the window in the key: timers of several windows for one moment fire in any order."""
+
+    def process(self, key, context, elements):
+        for _, start, *rest in super().process(key, context, elements):
+            yield (f"{key} in {start}", start, *rest)

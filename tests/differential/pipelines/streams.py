@@ -37,7 +37,9 @@ class Digits(FlatMapFunction):
 
 @pipeline(shuffled(1))
 def map_filter_flat_map(events):
-    return {"out": events.map(Doubled(), record_type()).filter(lambda r: r[2] % 3 != 0).flat_map(Digits(), record_type())}
+    return {
+        "out": events.map(Doubled(), record_type()).filter(lambda r: r[2] % 3 != 0).flat_map(Digits(), record_type())
+    }
 
 
 @pipeline(shuffled(2))
@@ -79,7 +81,11 @@ def rolling_min_by_max_by(events):
 def keyed_map_and_filter(events):
     by_key = events.key_by(lambda r: r[2] % 5, Types.LONG())
     mapped = by_key.map(lambda r: (r[2] % 5, r[0], r[1]))
-    return {"map": mapped, "filter": by_key.filter(lambda r: r[2] > 30), "flat_map": by_key.flat_map(Digits(), record_type())}
+    return {
+        "map": mapped,
+        "filter": by_key.filter(lambda r: r[2] > 30),
+        "flat_map": by_key.flat_map(Digits(), record_type()),
+    }
 
 
 @pipeline(shuffled(8))
@@ -217,6 +223,6 @@ def connected_keyed_process_with_timers(events):
     return {"out": both.key_by(key_of, key_of, Types.STRING()).process(Joined())}
 
 
-@pipeline(shuffled(17))
+@pipeline(shuffled(17), only="process")
 def process_behind_keyed_reduce(events):
     return {"out": keyed(events).reduce(lambda x, y: (x[0], y[1], x[2] + y[2])).process(Clock())}

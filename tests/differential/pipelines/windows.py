@@ -25,7 +25,17 @@ from flintstream.datastream.window import (
     TimeWindowSerializer,
     TumblingEventTimeWindows,
 )
-from tests.differential.pipelines.registry import Contents, key_of, keyed, pipeline, record_type, shuffled, timed
+from tests.differential.pipelines.registry import (
+    Contents,
+    EachWindow,
+    Merged,
+    key_of,
+    keyed,
+    pipeline,
+    record_type,
+    shuffled,
+    timed,
+)
 
 
 def ms(count: int) -> Time:
@@ -132,15 +142,15 @@ def sliding_with_gaps(events):
 
 @pipeline(shuffled(210, keys="abcdef"))
 def session_process(events):
-    return {"out": keyed(events).window(EventTimeSessionWindows.with_gap(ms(15))).process(Contents())}
+    return {"out": keyed(events).window(EventTimeSessionWindows.with_gap(ms(15))).process(Merged())}
 
 
-@pipeline(shuffled(211, keys="abcdef"))
+@pipeline(shuffled(211, keys="abcdef", disorder=0))
 def session_reduce(events):
     return {"out": keyed(events).window(EventTimeSessionWindows.with_gap(ms(15))).reduce(add, OfOne())}
 
 
-@pipeline(shuffled(212, keys="abcdef"))
+@pipeline(shuffled(212, keys="abcdef", disorder=0))
 def session_aggregate(events):
     return {"out": keyed(events).window(EventTimeSessionWindows.with_gap(ms(15))).aggregate(Mean(), OfOne())}
 
@@ -152,7 +162,7 @@ class Gap(SessionWindowTimeGapExtractor):
 
 @pipeline(shuffled(213, keys="abcd"))
 def session_with_dynamic_gap(events):
-    return {"out": keyed(events).window(DynamicEventTimeSessionWindows.with_dynamic_gap(Gap())).process(Contents())}
+    return {"out": keyed(events).window(DynamicEventTimeSessionWindows.with_dynamic_gap(Gap())).process(Merged())}
 
 
 class Ids(ProcessWindowFunction):
@@ -232,7 +242,7 @@ class ByNumber(WindowAssigner):
 
 @pipeline(shuffled(217))
 def custom_assigner(events):
-    return {"out": keyed(events).window(ByNumber()).process(Contents())}
+    return {"out": keyed(events).window(ByNumber()).process(EachWindow())}
 
 
 class ShortSessions(MergingWindowAssigner):
@@ -265,7 +275,7 @@ class ShortSessions(MergingWindowAssigner):
 
 @pipeline(shuffled(218, keys="ab"))
 def custom_merging_assigner(events):
-    return {"out": keyed(events).window(ShortSessions()).process(Contents())}
+    return {"out": keyed(events).window(ShortSessions()).process(Merged())}
 
 
 @pipeline(shuffled(219))
@@ -276,7 +286,7 @@ def window_of_a_window(events):
     return {"again": again, "all": whole}
 
 
-@pipeline(shuffled(220))
+@pipeline(shuffled(220), only="process")
 def process_behind_a_window(events):
     sums = keyed(events).window(SlidingEventTimeWindows.of(ms(30), ms(15))).reduce(add)
     return {"out": sums.process(Clock())}
@@ -312,4 +322,6 @@ def window_state_and_global_state(events):
 @pipeline(shuffled(223))
 def window_of_keyed_results(events):
     larger = keyed(events).max_by(2).map(lambda r: (r[0] + "!", r[1], r[2]), record_type())
-    return {"out": larger.key_by(key_of, Types.STRING()).window(TumblingEventTimeWindows.of(ms(50))).process(Contents())}
+    return {
+        "out": larger.key_by(key_of, Types.STRING()).window(TumblingEventTimeWindows.of(ms(50))).process(Contents())
+    }
