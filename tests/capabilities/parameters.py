@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import flintstream
+import flintstream.cep
 from flintstream import DataStream, StreamExecutionEnvironment
 from flintstream.api import no_effect
 from tests.capabilities.support import Epochs, collect
@@ -127,6 +128,10 @@ NOT_CALLED_BY_USERS = {
     "FileSink.RowFormatBuilder.__init__": "for_row_format makes it",
     "WatermarkStrategy.__init__": "its factories make it",
     "StateDescriptor.__init__": "its subclasses are what users make",
+    "Pattern.__init__": "begin makes it",
+    "PatternStream.__init__": "CEP.pattern makes it",
+    "AfterMatchSkipStrategy.__init__": "its factories make it",
+    "AfterMatchSkipStrategy.check": "CEP.pattern calls it",
 }
 """Public functions whose arguments are not a user's choice, and why."""
 
@@ -162,6 +167,7 @@ CLASSES = [
     "ReducingStateDescriptor",
     "AggregatingStateDescriptor",
 ]
+PATTERN_CLASSES = ["CEP", "Pattern", "PatternStream", "AfterMatchSkipStrategy"]
 
 
 def public_functions() -> Iterator[tuple[str, Any]]:
@@ -171,6 +177,8 @@ def public_functions() -> Iterator[tuple[str, Any]]:
             yield name, getattr(flintstream, name)
     for name in CLASSES:
         yield from methods_of(getattr(flintstream, name))
+    for name in PATTERN_CLASSES:
+        yield from methods_of(getattr(flintstream.cep, name))
 
 
 def methods_of(cls: type) -> Iterator[tuple[str, Any]]:

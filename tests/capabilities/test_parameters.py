@@ -15,6 +15,7 @@ from tests.capabilities import (  # noqa: F401  # each fills the table
     parameters_generated,
     parameters_keyed,
     parameters_keys,
+    parameters_patterns,
     parameters_sinks,
     parameters_sources,
     parameters_state,

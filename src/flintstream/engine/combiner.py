@@ -20,12 +20,13 @@ from flintstream.planner.plan import Link, PlannedOperator
 from flintstream.state.keygroups import partition_of
 from flintstream.state.partials import PartialTable, concat, to_batch
 
-_FOLDS_PER_KEY = 8
 _MOST_BYTES = 1 << 27
 
 
 class Combiner(ABC):
     """The partial results of one edge in one task and epoch."""
+
+    records_per_key = 8
 
     def __init__(self, link: Link, target: PlannedOperator, max_parallelism: int) -> None:
         assert isinstance(target.node, AggregateNode) and link.exchange.key is not None and link.edge is not None
@@ -60,7 +61,7 @@ class Combiner(ABC):
         self._waiting_bytes += part.nbytes
 
     def _fold_if_worthwhile(self) -> None:
-        if self._waiting_rows >= _FOLDS_PER_KEY * self._keys or self._waiting_bytes >= _MOST_BYTES:
+        if self._waiting_rows >= self.records_per_key * self._keys or self._waiting_bytes >= _MOST_BYTES:
             self._waiting_rows = self._waiting_bytes = self._keys = 0
             self._fold()
 
@@ -138,6 +139,9 @@ class SessionCombiner(Combiner):
     A record behind the watermark may or may not find a session open, which depends on what came before it: from there
     on, records travel as they are.
     """
+
+    # Fragments must be sorted to be folded again: the fewer, the better.
+    records_per_key = 16
 
     def __init__(self, link: Link, target: PlannedOperator, max_parallelism: int) -> None:
         super().__init__(link, target, max_parallelism)

@@ -38,6 +38,13 @@ class Run:
         """The operator's watermark after the run."""
         return int(self.watermarks[-1]) if len(self.watermarks) else self.start
 
+    def before(self, steps: I64) -> I64:
+        """Return the watermark before each of these advances.
+
+        As in Flink, what an advance makes fire goes on before the advance itself does.
+        """
+        return np.append(np.int64(self.start), self.watermarks)[steps]
+
     def pieces(self, size: int) -> Iterator[Run]:
         """Yield the run in stretches of at most `size` records: Python rows of one stretch fit into the CPU's cache."""
         count = len(self.batch)
@@ -153,7 +160,7 @@ class Emissions:
         if run.batch.watermarks is not None and len(run.batch):
             watermarks[by_record] = run.batch.watermarks[cause[by_record]]
         by_time = advance >= 0
-        watermarks[by_time] = run.watermarks[advance[by_time]]
+        watermarks[by_time] = run.before(advance[by_time])
         return watermarks
 
 

@@ -19,7 +19,7 @@ from flintstream.ops.aggregates_column import flat
 from flintstream.ops.batch import I64, Values
 from flintstream.ops.session_pieces import by_key_and_time, pieces
 from flintstream.ops.window_fold import Folder
-from flintstream.ops.window_keys import numbered, tidied
+from flintstream.ops.window_keys import are_of_one_type, numbered, tidied
 
 START, END, OWNER, SEEN = "start", "end", "owner", "seen"
 
@@ -48,8 +48,11 @@ class SessionFolder(Folder):
     def fragments(self, rows: pa.Table) -> pa.Table:
         """Fold rows with `start`, `end` and `seen`, in the order in which they came, into fragments."""
         rows = tidied(rows)
-        owners, keys = numbered(rows)
         starts, ends = flat(rows.column(START)).to_numpy(), flat(rows.column(END)).to_numpy()
+        # Records that are all within one gap: there is nothing to cut, so that Arrow may group by key alone.
+        if int(starts.max()) < int(ends.min()) and not self.has_lists and are_of_one_type(rows):
+            return self._whole(rows, starts)
+        owners, keys = numbered(rows)
         order = by_key_and_time(owners, starts)
         apart, _, touching = pieces(owners[order], starts[order], ends[order])
         begins = apart | touching
@@ -59,3 +62,9 @@ class SessionFolder(Folder):
         seen = flat(rows.column(SEEN)).to_numpy()[order[begins]]
         folded, used = self.sessions(rows.drop_columns([SEEN]), numbers, owners, keys)
         return folded.append_column(SEEN, pa.array(seen[used]))
+
+    def _whole(self, rows: pa.Table, starts: I64) -> pa.Table:
+        """Fold rows of which those of a key are one fragment."""
+        if (starts[1:] < starts[:-1]).any():
+            rows = rows.take(pa.array(np.argsort(starts, kind="stable")))
+        return self._grouped(rows, [(START, "min", START), (END, "max", END), (SEEN, "first", SEEN)])

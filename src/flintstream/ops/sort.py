@@ -69,7 +69,7 @@ def _emission(due: Held, run: Run) -> Batch:
     step = np.searchsorted(run.watermarks, due.times)
     stamp: Stamp = [column[step] for column in run.stamp]
     stamp += [due.times, due.places, _numbers(due)]
-    return Batch(Values(None, due.values, due.kind), due.times, stamp, run.watermarks[step])
+    return Batch(Values(None, due.values, due.kind), due.times, stamp, run.before(step))
 
 
 def _numbers(due: Held) -> I64:

@@ -65,7 +65,7 @@ class WindowOperator(TimedOperator):
         apply: Function | None = None,
     ) -> None:
         self._assigner = assigner
-        self._trigger: Trigger[Any, Any] = trigger or assigner.get_default_trigger()
+        self._trigger: Trigger[Any, Any] = trigger or assigner.get_default_trigger(None)
         self._lateness = allowed_lateness_ms
         self._late_tag = None if late_tag is None else OutputTag(late_tag)
         self._functions = [function for function in (reduce, aggregate, apply) if function is not None]

@@ -147,7 +147,7 @@ class ColumnWindowOperator(ColumnOperator):
         stamp: Stamp = [np.full(count, column[step]) for column in run.stamp]
         stamp += [np.full(count, last), hashes, np.zeros(count, np.int64)]
         records = self._records(merged, np.full(count, start), np.full(count, end))
-        out.emit(Batch(records, np.full(count, last), stamp, np.full(count, run.watermarks[step])))
+        out.emit(Batch(records, np.full(count, last), stamp, run.before(np.full(count, step))))
 
 
 def names_of_key(key: KeySource) -> list[str]:

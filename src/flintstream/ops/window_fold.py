@@ -10,6 +10,7 @@ A partial result is a table of key columns (see `window_keys`) and accumulators,
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -32,6 +33,10 @@ from flintstream.ops.window_keys import (
 )
 from flintstream.state.keygroups import hash_column, key_groups
 
+# Columns that came over the shuffle lie where they lay in its bytes. Arrow groups them all the same, but would say so
+# on the terminal each time.
+os.environ.setdefault("ACERO_ALIGNMENT_HANDLING", "ignore")
+
 _FEW_WINDOWS = 4
 _NUMBER = "k0:int"
 
@@ -43,7 +48,7 @@ class Folder:
         self.aggregates: list[tuple[str, ColumnAggregate]] = [
             (name, column_aggregate(aggregate, f"a{index}.")) for index, (name, aggregate) in enumerate(aggregates)
         ]
-        self._has_lists = any(type(each).fold is not ColumnAggregate.fold for _, each in self.aggregates)
+        self.has_lists = any(type(each).fold is not ColumnAggregate.fold for _, each in self.aggregates)
 
     def records(self, values: Values, keys: Values, timestamps: I64) -> pa.Table:
         """Return records as a table of keys and accumulators, one row each."""
@@ -54,7 +59,7 @@ class Folder:
 
     def fold(self, table: pa.Table) -> pa.Table:
         """Fold rows whose keys are of one type, as those of `inputs` are, into one row for each key."""
-        if not self._has_lists:
+        if not self.has_lists:
             return self._grouped(table)
         numbers, keys = numbered_alike(table)
         return self._keyed(table, numbers, keys)
@@ -73,7 +78,7 @@ class Folder:
         merged = self._grouped(plain, extra)
         used = merged.column(_NUMBER).to_numpy()
         merged = merged.drop_columns([_NUMBER])
-        if self._has_lists:
+        if self.has_lists:
             places = np.zeros(int(used.max()) + 1, np.int64)
             places[used] = np.arange(len(used))
             groups = Grouping(places[numbers], len(used))

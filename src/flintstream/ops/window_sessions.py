@@ -153,4 +153,4 @@ class SessionColumnOperator(ColumnOperator):
         stamp: Stamp = [column[steps] for column in run.stamp]
         stamp += [ends - 1, hashes, np.zeros(len(ends), np.int64)]
         records = self._records(sessions, flat(sessions.column(START)).to_numpy(), ends)
-        out.emit(Batch(records, ends - 1, stamp, run.watermarks[steps]))
+        out.emit(Batch(records, ends - 1, stamp, run.before(steps)))

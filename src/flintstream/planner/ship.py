@@ -24,6 +24,7 @@ from flintstream.graph.nodes import (
     TimestampsNode,
     WindowNode,
 )
+from flintstream.model.cep_functions import user_functions
 from flintstream.model.functions import Function
 from flintstream.planner.plan import Plan, PlannedOperator
 
@@ -66,9 +67,8 @@ def closes_something(plan: Plan) -> bool:
             functions.append(node.function)
         elif isinstance(node, WindowNode):
             functions += [node.reduce, node.aggregate, node.apply]
-        elif isinstance(node, PatternNode):
-            # Whoever wrote a condition that has something to close may be hidden in it.
-            return True
+        elif isinstance(node, PatternNode) and node.pattern is not None:
+            functions += [*node.pattern.functions, *user_functions(node.function)]
     return any(isinstance(each, Function) and type(each).close is not Function.close for each in functions)
 
 

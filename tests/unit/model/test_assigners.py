@@ -29,7 +29,13 @@ from flintstream.model.assigners import (
 from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from flintstream.model.serializers import TimeWindowSerializer
 from flintstream.model.time import MIN_TIMESTAMP, Duration, Time
-from flintstream.model.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger, PurgingTrigger
+from flintstream.model.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+)
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow
 
 

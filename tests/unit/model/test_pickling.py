@@ -124,12 +124,14 @@ SAMPLES: list[Any] = [
     CalendarWindows("day", "Europe/Berlin"), DeltaWindows(5, abs), UntilWindows(bool),
     CountEvictor(5), TimeEvictor(5, True), DeltaEvictor(0.5, operator.sub), TimestampedValue("a", 5),
     watermarks.bounded("2s", on="ts").with_idleness("5s"), watermarks.CallableTimestampAssigner(max),
-    watermarks.FieldTimestampAssigner("ts"), Watermark(5), LearnedBound(0.9), WatermarkAlignment("g", 5), TimeRange(1, 2),
+    watermarks.FieldTimestampAssigner("ts"), Watermark(5), LearnedBound(0.9), WatermarkAlignment("g", 5),
+    TimeRange(1, 2),
     Configuration().set_integer("a", 1), JobID.generate(), JobExecutionResult(JobID.generate(), 5),
 ]  # fmt: skip
 
 # No value to compare: these hold nothing, and only have to arrive.
-WITHOUT_VALUE: list[Any] = [watermarks.TimestampExpression(pc.field("ts") * 1000),
+WITHOUT_VALUE: list[Any] = [
+    watermarks.TimestampExpression(pc.field("ts") * 1000),
     functions.NullByteKeySelector(),
     functions.FromCallable(len),
     functions_window.PassThroughWindowFunction(),

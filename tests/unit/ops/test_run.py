@@ -119,11 +119,11 @@ def test_outputs_of_timers_stand_at_their_advance_and_do_not_change_the_numbers_
     emissions.spans += [Span(1, 3, -1, 0, 4, 77, 4), Span(5, 6, -1, 1, 8, 55, 8)]
     assert emitted(emissions.batch(run)) == [
         ("r0", 100, 0, (0, 0, 0, FIRST, 0, 0)),
-        ("t1", 4, 5, (0, 0, 0, 4, 77, 0)),
-        ("t2", 4, 5, (0, 0, 0, 4, 77, 1)),
+        ("t1", 4, 0, (0, 0, 0, 4, 77, 0)),
+        ("t2", 4, 0, (0, 0, 0, 4, 77, 1)),
         ("r1", 101, 5, (5, 0, 1, FIRST, 0, 0)),
         ("r1'", 101, 5, (5, 0, 1, FIRST, 0, 1)),
-        ("t3", 8, 9, (5, 0, 1, 8, 55, 0)),
+        ("t3", 8, 5, (5, 0, 1, 8, 55, 0)),
     ]
 
 
