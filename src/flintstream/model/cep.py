@@ -26,7 +26,8 @@ from flintstream.model.cep_conditions import (
     either,
 )
 from flintstream.model.cep_skip import AfterMatchSkipStrategy
-from flintstream.model.functions import FilterFunction
+from flintstream.model.cep_text import read_pattern_text
+from flintstream.model.functions import FilterFunction, Function
 from flintstream.model.time import DurationLike, to_millis
 
 ConditionLike = IterativeCondition | SimpleCondition | FilterFunction | Callable[..., Any]
@@ -103,6 +104,35 @@ class Pattern:
         """Begin a pattern with a stage, or with a whole pattern as a group that can be repeated."""
         skip = AfterMatchSkipStrategy() if after_match_skip_strategy is None else after_match_skip_strategy
         return Pattern((), skip)._append(name, Contiguity.STRICT)
+
+    @staticmethod
+    def parse(text: str) -> Pattern:
+        """Read a pattern from a text like MATCH_RECOGNIZE of SQL: variables follow each other at once, greedily.
+
+        >>> from flintstream.cep import Pattern
+        >>> text = "PATTERN (low rise+ fall) WITHIN 10 minutes DEFINE low AS t < 20, rise AS t > 20, fall AS t < low.t"
+        >>> Pattern.parse(text).names
+        ('low', 'rise', 'fall')
+        """
+        read = read_pattern_text(text)
+        how, target = read.skip
+        skips = {
+            "PAST LAST ROW": AfterMatchSkipStrategy.skip_past_last_event,
+            "TO NEXT ROW": AfterMatchSkipStrategy.skip_to_next,
+            "TO FIRST": lambda: AfterMatchSkipStrategy.skip_to_first(str(target)),
+            "TO LAST": lambda: AfterMatchSkipStrategy.skip_to_last(str(target)),
+        }
+        pattern = Pattern((), skips[how]())
+        for name, least, most in read.variables:
+            pattern = pattern._append(name, Contiguity.STRICT)
+            if (least, most) == (0, 1):
+                pattern = pattern.optional()
+            elif (least, most) != (1, 1):
+                pattern = pattern._repeat("parse", max(least, 1), most).consecutive().greedy()
+                pattern = pattern if least else pattern.optional()
+            if name in read.conditions:
+                pattern = pattern._change(condition=read.conditions[name])
+        return pattern if read.within_ms is None else pattern.within(read.within_ms)
 
     def next(self, name: str | Pattern) -> Pattern:
         """Add a stage, or a group, that must follow at once."""
@@ -213,6 +243,13 @@ class Pattern:
     def names(self) -> tuple[str, ...]:
         """The names of all stages that take or forbid records, in order."""
         return tuple(stage.name for top in self.stages for stage in top.walk() if not stage.group)
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The conditions that are objects, which may have something to open or to close."""
+        stages = [stage for top in self.stages for stage in top.walk()]
+        conditions = [each for stage in stages for each in (stage.condition, stage.until) if each is not None]
+        return tuple(function for condition in conditions for function in condition.functions)
 
     @property
     def window_ms(self) -> int | None:

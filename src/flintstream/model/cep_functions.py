@@ -103,15 +103,15 @@ class Selection(PatternProcessFunction):
     """`select` and `flat_select` as a PatternProcessFunction: gives the results of one function per match."""
 
     def __init__(self, function: Function | None, call: Callable[[Match], Any], is_flat: bool) -> None:
-        self._functions = [] if function is None else [function]
+        self.functions = [] if function is None else [function]
         self._call, self._is_flat = call, is_flat
 
     def open(self, runtime_context: Any) -> None:
-        for function in self._functions:
+        for function in self.functions:
             function.open(runtime_context)
 
     def close(self) -> None:
-        for function in self._functions:
+        for function in self.functions:
             function.close()
 
     def process_match(self, match: Match, ctx: PatternProcessFunction.Context) -> Any:
@@ -124,7 +124,7 @@ class TimedSelection(Selection, TimedOutPartialMatchHandler):
 
     def __init__(self, selection: Selection, timeout: Selection, tag: OutputTag) -> None:
         super().__init__(None, selection._call, selection._is_flat)
-        self._functions = [*selection._functions, *timeout._functions]
+        self.functions = [*selection.functions, *timeout.functions]
         self._timeout, self._timeout_is_flat, self._tag = timeout._call, timeout._is_flat, tag
 
     def process_timed_out_match(self, match: Match, ctx: PatternProcessFunction.Context) -> Any:
@@ -132,6 +132,13 @@ class TimedSelection(Selection, TimedOutPartialMatchHandler):
         result = timeout(match, ctx.timestamp())
         for each in (result or ()) if self._timeout_is_flat else (result,):
             yield self._tag, each
+
+
+def user_functions(function: PatternProcessFunction | None) -> list[Function]:
+    """Return the user's own objects behind a function."""
+    if isinstance(function, Selection):
+        return function.functions
+    return [] if function is None else [function]
 
 
 def as_selection(function: Any, kind: type[Function], method: str, is_flat: bool) -> Selection:

@@ -167,7 +167,9 @@ class Oracle:
     def _completes(self, path: Path) -> bool:
         stage = path[-1][0]
         rest = self.steps[stage + 1 :]
-        return self._count(path) >= self.steps[stage].least and all(s.optional and not s.negated for s in rest)
+        # A stage that is forbidden before others which may be left out does not keep a match waiting, as in Flink.
+        enough = all(step.optional or step.kind == "not_followed_by" for step in rest)
+        return self._count(path) >= self.steps[stage].least and enough
 
     def matches(self) -> list[tuple[int, Path]]:
         """Return all matches as (index of the record that completes it, path)."""

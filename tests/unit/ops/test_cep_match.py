@@ -128,7 +128,7 @@ def test_contiguity_within_a_repetition(contiguity, expected):
     ],
 )
 def test_skip_strategies(skip, expected):
-    pattern = Pattern.begin("b", skip).where(stage("b")).one_or_more().next("c").where(stage("c"))
+    pattern = Pattern.begin("b", skip).where(stage("b")).one_or_more().consecutive().next("c").where(stage("c"))
     assert words(pattern, "b1", "b2", "b3", "c") == expected
 
 
