@@ -261,3 +261,10 @@ case(
     (ABSENT, [2]),
     (Types.STRING(), TypeMismatchError),
 )
+case(
+    "Pattern.parse.text",
+    lambda bench, text: found(bench, Pattern.parse(text), "aab"),
+    ("PATTERN (A B) DEFINE A AS letter = 'a', B AS letter = 'b'", [[1, 2]]),
+    ("PATTERN (A+ B) DEFINE A AS letter = 'a', B AS letter = 'b'", [[0, 1, 2]]),
+    ("PATTERN A", InvalidArgumentError),
+)

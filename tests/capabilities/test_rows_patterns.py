@@ -297,3 +297,15 @@ def test_a_historic_table_gives_the_same_matches_in_batch(new_env):
         matches = CEP.pattern(stream_of(env, rows).key_by("id"), pair())
         results.append(sorted(collect(matches.select(times))))
     assert results[0] == results[1] != []
+
+
+@pytest.mark.row(107)
+def test_a_pattern_may_be_a_text(new_env):
+    records = [{"id": "k", "ts": ts, "t": t} for ts, t in enumerate([20, 21, 25, 30, 18, 40])]
+    text = """
+        AFTER MATCH SKIP PAST LAST ROW
+        PATTERN (low rise{2,} fall) WITHIN 10 seconds
+        DEFINE low AS t < 22, rise AS t > LAST(rise.t, 1) OR LAST(rise.t, 1) IS NULL AND t > low.t, fall AS t < low.t
+    """
+    stream = stream_of(new_env(max_records=2), records).key_by("id")
+    assert collect(CEP.pattern(stream, Pattern.parse(text)).select(times)) == [[0, 1, 2, 3, 4]]

@@ -1,7 +1,7 @@
 """Patterns as text, after MATCH_RECOGNIZE of SQL: which variables follow each other, and what each of them means.
 
     PATTERN (low rise+ fall) WITHIN 10 minutes
-    DEFINE low AS temperature < 20, rise AS temperature > LAST(rise.temperature, 1), fall AS temperature < low.temperature
+    DEFINE low AS degrees < 20, rise AS degrees > LAST(rise.degrees, 1), fall AS degrees < low.degrees
 
 Only the text is read here, `Pattern.parse` makes the pattern; so this file knows nothing of stages. Conditions become
 Python expressions in which every name is a field, and nothing else can be called: a text is data, not a program.
@@ -16,9 +16,9 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError, JobError, describe
 from flintstream.model.cep_conditions import Condition
 from flintstream.model.time import to_millis
 
@@ -30,17 +30,17 @@ _CLAUSES = re.compile(
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\s*(\*|\+|\?|\{\s*\d*\s*(?:,\s*\d*\s*)?\})?\s*")
 _DEFINITION = re.compile(r"\s*([A-Za-z_]\w*)\s+AS\s+", re.IGNORECASE)
 _TOKENS = re.compile(r"'(?:[^']|'')*'|<>|<=|>=|!=|==|=|[A-Za-z_]\w*|.", re.DOTALL)
-_WORDS = {"AND": "and", "OR": "or", "NOT": "not", "IN": "in", "IS": "is", "TRUE": "True", "FALSE": "False"}
-_WORDS |= {"NULL": "None", "=": "==", "<>": "!="}
+_LOGIC = {"AND": "and", "OR": "or", "NOT": "not", "IN": "in", "IS": "is"}
+_WORDS: dict[str, str] = {**_LOGIC, "TRUE": "True", "FALSE": "False", "NULL": "None", "=": "==", "<>": "!="}
 _FOLDS: dict[str, Callable[[list[Any]], Any]] = {
     "COUNT": len,
-    "SUM": lambda values: sum(values) if values else None,
-    "AVG": lambda values: sum(values) / len(values) if values else None,
-    "MIN": lambda values: min(values, default=None),
-    "MAX": lambda values: max(values, default=None),
+    "SUM": lambda values: sum(values) if values else _NULL,
+    "AVG": lambda values: sum(values) / len(values) if values else _NULL,
+    "MIN": lambda values: min(values, default=_NULL),
+    "MAX": lambda values: max(values, default=_NULL),
 }
 _PLAIN = (ast.Expression, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Constant, ast.Tuple, ast.List)
-_SYNTAX = (*_PLAIN, ast.boolop, ast.unaryop, ast.operator, ast.cmpop, ast.expr_context)
+_SYNTAX = (*_PLAIN, ast.boolop, ast.Not, ast.USub, ast.cmpop, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod, ast.Load)
 
 
 class Variable(NamedTuple):
@@ -65,12 +65,12 @@ def read_pattern_text(text: str) -> PatternText:
     """Read a text, or refuse it and say what is wrong."""
     clauses = _CLAUSES.fullmatch(text)
     if clauses is None:
-        raise _wrong(text, "write PATTERN (A B+) WITHIN 10 minutes DEFINE A AS field > 1, B AS ...")
+        _refuse(text, "write PATTERN (A B+) WITHIN 10 minutes DEFINE A AS field > 1, B AS ...")
     variables = tuple(_variables(clauses["variables"]))
     names = {variable.name for variable in variables}
     definitions = _definitions(clauses["define"] or "")
     for name in definitions.keys() - names:
-        raise _wrong(f"DEFINE {name}", f"define one of {', '.join(sorted(names))}")
+        _refuse(f"DEFINE {name}", f"define one of {', '.join(sorted(names))}")
     conditions = {name: _condition(name, source, names) for name, source in definitions.items()}
     within = None if clauses["within"] is None else _duration(clauses["within"])
     return PatternText(variables, conditions, within, _skip(clauses["skip"] or "PAST LAST ROW"))
@@ -82,11 +82,11 @@ def _variables(text: str) -> list[Variable]:
     while rest:
         match = _VARIABLE.match(rest)
         if match is None:
-            raise _wrong(rest, "write variables with at most one of * + ? {n} {n,} {n,m}, and no | or groups")
+            _refuse(rest, "write variables with at most one of * + ? {n} {n,} {n,m}, and no | or groups")
         rest = rest[match.end() :]
         found.append(Variable(match[1], *_bounds(match[2] or "")))
     if not found:
-        raise _wrong("PATTERN ()", "name at least one variable")
+        _refuse("PATTERN ()", "name at least one variable")
     return found
 
 
@@ -106,7 +106,7 @@ def _definitions(text: str) -> dict[str, str]:
     for part in re.split(r",(?=\s*[A-Za-z_]\w*\s+AS\s)", text, flags=re.IGNORECASE) if text else ():
         match = _DEFINITION.match(part)
         if match is None:
-            raise _wrong(part, "write DEFINE A AS condition, B AS condition")
+            _refuse(part, "write DEFINE A AS condition, B AS condition")
         found[match[1]] = part[match.end() :].strip()
     return found
 
@@ -123,7 +123,7 @@ def _skip(text: str) -> tuple[str, str | None]:
         return upper, None
     if len(words) == 3 and upper.startswith(("TO FIRST ", "TO LAST ")):
         return " ".join(words[:2]).upper(), words[2]
-    raise _wrong(f"AFTER MATCH SKIP {text}", "skip PAST LAST ROW, TO NEXT ROW, TO FIRST variable or TO LAST variable")
+    return _refuse(f"AFTER MATCH SKIP {text}", "skip PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST variable")
 
 
 def _condition(variable: str, source: str, names: set[str]) -> Condition:
@@ -137,11 +137,11 @@ class TextCondition:
     def __init__(self, variable: str, source: str, names: set[str]) -> None:
         self._arguments = (variable, source, names)
         tokens = _TOKENS.findall(source)
-        python = "".join(_quoted(token) if token[0] == "'" else _WORDS.get(token.upper(), token) for token in tokens)
+        python = "".join(_in_python(token) for token in map(str, tokens))
         try:
             tree = ast.parse(python.strip(), mode="eval")
         except SyntaxError:
-            raise _wrong(f"{variable} AS {source}", "write a condition on fields") from None
+            _refuse(f"{variable} AS {source}", "write a condition on fields")
         reader = _Reader(variable, source, names)
         checked = ast.fix_missing_locations(reader.visit(tree))
         self.looks_back = reader.looks_back
@@ -155,10 +155,29 @@ class TextCondition:
 
     def __call__(self, value: Any, ctx: Any = None) -> bool:
         scope = _Scope(self._arguments[0], value, ctx)
-        try:
-            return bool(eval(self._code, {"__builtins__": {}, "_": scope}))  # checked node by node
-        except TypeError:
-            return False  # a comparison with what is not there is not true, as in SQL
+        # Every node of the code was checked: it can look at fields and do nothing else.
+        return bool(eval(self._code, {"__builtins__": {}, "_": scope}))
+
+
+class _Null:
+    """What SQL means by NULL: whatever is computed from it, or compared with it, is unknown too, and not true."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 0
+
+    def _unknown(self, other: Any = None) -> Any:
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown
+    __mod__ = __rmod__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _unknown
+
+
+_NULL = _Null()
 
 
 class _Scope:
@@ -170,6 +189,12 @@ class _Scope:
     def field(self, name: str) -> Any:
         return _field(self._value, name)
 
+    def null(self) -> Any:
+        return _NULL
+
+    def negate(self, truth: Any) -> Any:
+        return truth if truth is _NULL else not truth
+
     def rows(self, variable: str, name: str) -> list[Any]:
         """Return a field of all records of a variable, the one at hand included if it is its own."""
         rows = [*self._ctx.get_events_for_pattern(variable), *([self._value] if variable == self._variable else ())]
@@ -177,14 +202,14 @@ class _Scope:
 
     def last(self, variable: str, name: str, back: int = 0) -> Any:
         rows = self.rows(variable, name)
-        return rows[-1 - back] if back < len(rows) else None
+        return rows[-1 - back] if back < len(rows) else _NULL
 
     def first(self, variable: str, name: str, ahead: int = 0) -> Any:
         rows = self.rows(variable, name)
-        return rows[ahead] if ahead < len(rows) else None
+        return rows[ahead] if ahead < len(rows) else _NULL
 
     def fold(self, function: str, variable: str, name: str) -> Any:
-        return _FOLDS[function]([each for each in self.rows(variable, name) if each is not None])
+        return _FOLDS[function]([each for each in self.rows(variable, name) if each is not _NULL])
 
 
 class _Reader(ast.NodeTransformer):
@@ -196,11 +221,18 @@ class _Reader(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if not isinstance(node, _SYNTAX):
-            raise _wrong(f"{self._variable} AS {self._source}", "use fields, numbers, texts, operators and aggregates")
+            _refuse(f"{self._variable} AS {self._source}", "use fields, numbers, texts, operators and aggregates")
         return super().generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return _look("field", node.id)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return _look("null") if node.value is None else node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        inner = self.generic_visit(node)
+        return _call("negate", node.operand) if isinstance(node.op, ast.Not) else inner
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         return _look("last", *self._of(node))
@@ -212,28 +244,38 @@ class _Reader(ast.NodeTransformer):
             return _look(function.lower(), *self._of(node.args[0]), *numbers)
         if function in _FOLDS and len(node.args) == 1:
             return _look("fold", function, *self._of(node.args[0]))
-        raise _wrong(f"{self._variable} AS {self._source}", f"use FIRST, LAST, {', '.join(_FOLDS)} of variable.field")
+        remedy = f"use FIRST, LAST, {', '.join(_FOLDS)} of variable.field"
+        return _refuse(f"{self._variable} AS {self._source}", remedy)
 
     def _of(self, node: ast.AST) -> tuple[str, str]:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self._names:
             self.looks_back = True
             return node.value.id, node.attr
         known = ", ".join(sorted(self._names))
-        raise _wrong(f"{self._variable} AS {self._source}", f"write variable.field, with one of {known}")
+        return _refuse(f"{self._variable} AS {self._source}", f"write variable.field, with one of {known}")
 
 
 def _look(method: str, *arguments: Any) -> ast.AST:
-    scope = ast.Attribute(ast.Name("_", ast.Load()), method, ast.Load())
-    return ast.Call(scope, [ast.Constant(each) for each in arguments], [])
+    return _call(method, *(ast.Constant(each) for each in arguments))
+
+
+def _call(method: str, *arguments: ast.expr) -> ast.AST:
+    return ast.Call(ast.Attribute(ast.Name("_", ast.Load()), method, ast.Load()), list(arguments), [])
 
 
 def _field(row: Any, name: str) -> Any:
-    return row.get(name) if isinstance(row, dict) else getattr(row, name, None)
+    try:
+        value = row[name] if isinstance(row, dict) else getattr(row, name)
+    except (KeyError, AttributeError):
+        what = f"a record has no field {name!r}: {row!r:.200}"
+        raise JobError(describe(what, remedy="use fields that every record has in the pattern's text")) from None
+    return _NULL if value is None else value
 
 
-def _quoted(token: str) -> str:
-    return repr(token[1:-1].replace("''", "'"))
+def _in_python(token: str) -> str:
+    return repr(token[1:-1].replace("''", "'")) if token[0] == "'" else _WORDS.get(token.upper(), token)
 
 
-def _wrong(what: str, remedy: str) -> InvalidArgumentError:
-    return InvalidArgumentError(describe(f"{' '.join(what.split())!r} is not a pattern's text", remedy=remedy))
+def _refuse(what: str, remedy: str) -> NoReturn:
+    what = f"{' '.join(what.split())!r} is not a pattern's text"
+    raise InvalidArgumentError(describe(what, remedy=remedy)) from None
