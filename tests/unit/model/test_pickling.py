@@ -16,7 +16,18 @@ import pyarrow.compute as pc
 import pytest
 
 import flintstream.model
-from flintstream.model import functions, functions_window, tags, typeinfo, watermarks
+from flintstream.model import (
+    cep,
+    cep_conditions,
+    cep_functions,
+    cep_skip,
+    cep_text,
+    functions,
+    functions_window,
+    tags,
+    typeinfo,
+    watermarks,
+)
 from flintstream.model.assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -126,14 +137,27 @@ SAMPLES: list[Any] = [
     watermarks.bounded("2s", on="ts").with_idleness("5s"), watermarks.CallableTimestampAssigner(max),
     watermarks.FieldTimestampAssigner("ts"), Watermark(5), LearnedBound(0.9), WatermarkAlignment("g", 5),
     TimeRange(1, 2),
+    cep_functions.NearMiss({}, "a", "b"), cep_skip.AfterMatchSkipStrategy(),
     Configuration().set_integer("a", 1), JobID.generate(), JobExecutionResult(JobID.generate(), 5),
 ]  # fmt: skip
 
 # No value to compare: these hold nothing, and only have to arrive.
+PATTERN = cep.Pattern.begin("a").where(bool)
+SELECTION = cep_functions.Selection(None, len, is_flat=False)
+TEXT = cep_text.read_pattern_text("PATTERN (a) DEFINE a AS x > 1")
 WITHOUT_VALUE: list[Any] = [
     watermarks.TimestampExpression(pc.field("ts") * 1000),
     functions.NullByteKeySelector(),
     functions.FromCallable(len),
+    PATTERN,
+    PATTERN.stages[0],
+    PATTERN.stages[0].condition,
+    cep_conditions.IsInstance(int),
+    SELECTION,
+    cep_functions.TimedSelection(SELECTION, SELECTION, tags.OutputTag("late")),
+    TEXT,
+    TEXT.variables[0],
+    TEXT.conditions["a"].test,
     functions_window.PassThroughWindowFunction(),
     functions_window.PassThroughAllWindowFunction(),
     Types(),
