@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
@@ -40,8 +41,9 @@ _LOCAL_CHECKPOINT_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
-# Over TCP, Spark and its Python workers wait some 40 ms for each other's acknowledgements in every small stage.
-_SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"} if hasattr(socket, "AF_UNIX") else {}
+_SOCKETS = "spark.python.unix.domain.socket"
+_LONGEST_SOCKET_FOLDER = 60
+"""A socket's path has room for about 100 characters, and Spark's names for them take 42."""
 
 _CONNECT = describe(
     "Flintstream cannot run on Spark Connect",
@@ -90,7 +92,6 @@ def embedded_settings(parallelism: int, app_name: str, extra: Mapping[str, str])
         "spark.default.parallelism": str(parallelism),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **_SOCKETS,
         # The default options come before the extra ones, so users may still add options of their own.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
         **_SHORT_HISTORIES,
@@ -100,7 +101,20 @@ def embedded_settings(parallelism: int, app_name: str, extra: Mapping[str, str])
     if settings["spark.master"].startswith("local"):
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
         settings.setdefault("spark.driver.host", "127.0.0.1")
+        settings = {**_socket_settings(), **settings}
     return settings
+
+
+def _socket_settings() -> dict[str, str]:
+    """Let Spark and its Python workers talk over Unix sockets, where there is a short enough path for them.
+
+    Over TCP they wait some 40 ms for each other's acknowledgements in every small stage.
+    """
+    folders = [folder for folder in (tempfile.gettempdir(), "/tmp") if len(folder) <= _LONGEST_SOCKET_FOLDER]
+    usable = [folder for folder in folders if os.access(folder, os.W_OK | os.X_OK)]
+    if not hasattr(socket, "AF_UNIX") or not usable:
+        return {}
+    return {f"{_SOCKETS}.enabled": "true", f"{_SOCKETS}.dir": usable[0]}
 
 
 def create_session(parallelism: int, app_name: str, extra: Mapping[str, str]) -> SparkSession:
@@ -199,9 +213,8 @@ def _advice(context: SparkContext) -> list[str]:
         advice.append(f"spark.master is {context.master!r}, which never tries a failed task again; use local[k,4]")
     if context.getConf().get("spark.python.worker.reuse", "true") == "false":
         advice.append("spark.python.worker.reuse is 'false', so every task reads its state again; set it to 'true'")
-    for name, value in _SOCKETS.items():
-        if context.getConf().get(name, "false") != value:
-            advice.append(f"{name} is not {value!r}, which makes every epoch some 80 ms longer; set it")
+    if context.getConf().get(f"{_SOCKETS}.enabled", "false") != "true":
+        advice.append(f"{_SOCKETS}.enabled is not 'true', which makes every epoch some 80 ms longer; set it")
     return advice
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,11 @@ def test_a_users_own_spark_is_shared_and_its_settings_stay_as_they_are(tmp_path:
     done = run(USERS_OWN, tmp_path)
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
-    assert [advice.split()[0] for advice in seen["advice"]] == ["spark.master", "spark.python.worker.reuse"]
+    assert [advice.split()[0] for advice in seen["advice"]] == [
+        "spark.master",
+        "spark.python.worker.reuse",
+        "spark.python.unix.domain.socket.enabled",
+    ]
     assert seen["same context"] is True
     assert seen["partitions"] == ["5", "3"]
     assert seen["ansi"] == ["true", "false"]
@@ -224,3 +229,18 @@ def test_the_running_python_and_any_other_of_its_version_will_do(tmp_path: Path)
     assert session_module._complaint_about_python(sys.executable) is None
     version = "{}.{}".format(*sys.version_info)
     assert session_module._complaint_about_python(fake_python(tmp_path, f"echo {version}")) is None
+
+
+@pytest.mark.parametrize(("length", "expected"), [(20, "own"), (90, "/tmp")])
+def test_sockets_lie_where_their_path_is_short_enough(monkeypatch, length, expected):
+    own = "/" + "x" * length
+    monkeypatch.setattr(tempfile, "tempdir", own)
+    monkeypatch.setattr(os, "access", lambda folder, mode: True)
+    settings = embedded_settings(2, "job", {})
+    assert settings["spark.python.unix.domain.socket.dir"] == (own if expected == "own" else expected)
+
+
+def test_without_a_folder_for_sockets_or_on_a_cluster_spark_keeps_to_tcp(monkeypatch):
+    assert not any("socket" in name for name in embedded_settings(2, "job", {"spark.master": "spark://there:7077"}))
+    monkeypatch.setattr(os, "access", lambda folder, mode: False)
+    assert not any("socket" in name for name in embedded_settings(2, "job", {}))
