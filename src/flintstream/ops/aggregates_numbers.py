@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flintstream.errors import JobError, describe
 from flintstream.ops.aggregates_column import NUMBERS, ColumnAggregate, Field, Step, flat, numbers_of
@@ -39,7 +40,11 @@ class Extreme(ColumnAggregate):
         self._function = function
 
     def inputs(self, values: Values, timestamps: I64) -> dict[str, pa.Array]:
-        return {f"{self.prefix}{name}": array for name, array in self.typed(values).items()}
+        columns = {f"{self.prefix}{name}": array for name, array in self.typed(values).items()}
+        if (floats := columns.get(f"{self.prefix}float")) is not None:
+            # Of 0.0 and -0.0, which are equal, the first to come would win.
+            columns[f"{self.prefix}float"] = pc.call_function("add", [floats, pa.scalar(0.0)])
+        return columns
 
     def steps(self, table: pa.Table) -> list[Step]:
         return [(name, self._function, name) for name in self.own(table)]

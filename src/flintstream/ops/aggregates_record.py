@@ -130,7 +130,7 @@ class Extremest(RecordAggregate):
         return {}
 
     def add(self, held: dict[str, Any], value: Any, timestamp: int) -> dict[str, Any]:
-        return self.merge(held, {type(value).__name__: value})
+        return self.merge(held, {type(value).__name__: value + 0.0 if type(value) is float else value})
 
     def merge(self, one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         merged = dict(one)
