@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 import statistics
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -155,7 +156,8 @@ def test_quantiles_are_those_of_numpy(batches: Batches, share: float) -> None:
     assert found == pytest.approx(np.quantile(present, share), rel=1e-9, abs=1e-9)
     near = on_columns(Aggregate("approx_quantile", None, (share, 0.01)), batches)
     exact = np.quantile(present, share, method="lower")
-    assert abs(near - exact) <= 0.01 * abs(exact)
+    # Numbers below the smallest normal one have fewer bits to lose.
+    assert abs(near - exact) <= 0.01 * abs(exact) + sys.float_info.min
 
 
 def test_an_estimate_of_distinct_values_is_near() -> None:
