@@ -25,6 +25,7 @@ _RECORDS = {
     "late": ("#c00000", "x", 32, "record that came too late"),
 }
 _DISTANT = 1 << 52
+KINDS = (".svg", ".png", ".pdf")
 
 
 class Moment(NamedTuple):
@@ -36,6 +37,14 @@ class Moment(NamedTuple):
     watermark: int
     processing_time: int
     timing: str
+
+
+def picture_path(path: str | Path) -> Path:
+    """Read the path of a picture; its ending says what kind it is."""
+    if Path(path).suffix not in KINDS:
+        what = f"{str(path)!r} is not the name of a picture"
+        raise InvalidArgumentError(describe(what, remedy=f"let it end in {', '.join(KINDS)}"))
+    return Path(path)
 
 
 def draw(moments: Sequence[Moment], path: Path, is_cut: bool = False) -> Path:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flintstream.api.draw_time import Moment, draw
+from flintstream.api.arguments import read
+from flintstream.api.draw_time import Moment, draw, picture_path
 from flintstream.api.program import Program
 from flintstream.api.stream import Origin, add_node
 from flintstream.connectors.driver_sinks import CollectSink
@@ -27,7 +28,7 @@ class TimePlot:
     """What was seen of a stream's time so far; `draw(path)` makes a picture of it, at any time."""
 
     def __init__(self, path: str | Path | None) -> None:
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else picture_path(path)
         self.moments: list[Moment] = []
 
     def take(self, epoch: int, rows: list[Any]) -> None:
@@ -42,7 +43,7 @@ class TimePlot:
 
     def draw(self, path: str | Path) -> Path:
         """Draw the picture into a file, whose ending says what kind it is: .svg, .png, .pdf."""
-        return draw(self.moments, Path(path), is_cut=len(self.moments) >= MOST_MOMENTS)
+        return draw(self.moments, picture_path(path), is_cut=len(self.moments) >= MOST_MOMENTS)
 
 
 class _Records(ProcessFunction):
@@ -85,7 +86,7 @@ def trace_time(program: Program, origin: Origin, path: str | Path | None) -> Tim
     """Listen to a stream; of a window's results its input is shown too."""
     only = origin.only
     node = None if only is None or only.tag else program.declarations.node(only.node)
-    plot = TimePlot(path)
+    plot = read(TimePlot, path)
     heard: list[Upstream] = []
     if isinstance(node, WindowNode | AggregateNode):
         source = tuple(replace(each, exchange=FORWARD) for port in node.inputs for each in port)

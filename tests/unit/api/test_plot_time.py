@@ -112,3 +112,9 @@ def test_without_matplotlib_the_error_says_how_to_get_it(env, tmp_path, monkeypa
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
     with pytest.raises(EnvironmentSetupError, match=r"flintstream\[plot\]"):
         stream(env).plot_time().draw(tmp_path / "time.svg")
+
+
+def test_a_picture_of_no_known_kind_is_refused_at_once(env):
+    with pytest.raises(InvalidArgumentError, match=r"let it end in \.svg, \.png, \.pdf") as refused:
+        stream(env).plot_time("time.xyz")
+    assert "test_plot_time.py:" in refused.value.location
