@@ -185,10 +185,12 @@ class UserFunctionError(JobError):
             self.add_note(user_traceback.rstrip())
 
     @classmethod
-    def from_exception(cls, error: BaseException, *, operator: str, uid: str | None = None) -> Self:
-        """Describe ``error``, which a function of the user raised inside ``operator``."""
+    def from_exception(
+        cls, error: BaseException, *, operator: str, uid: str | None = None, declared: str | None = None
+    ) -> Self:
+        """Describe ``error``, which a function of the user raised inside ``operator``, declared in that line."""
         error_type, error_message = type(error).__qualname__, str(error)
-        location = _user_location(error)
+        location = _user_location(error, declared)
         raised = f"{error_type}: {error_message}" if error_message else error_type
         named = f"uid {uid!r}" if uid else None
         where = ", ".join(clause for clause in (named, location) if clause)
@@ -287,8 +289,12 @@ def _without_engine_frames(stack: traceback.StackSummary) -> traceback.StackSumm
     return traceback.StackSummary.from_list(kept or list(stack))
 
 
-def _user_location(error: BaseException) -> str | None:
-    frames = _without_engine_frames(traceback.extract_tb(error.__traceback__))
+def _user_location(error: BaseException, declared: str | None = None) -> str | None:
+    stack = traceback.extract_tb(error.__traceback__)
+    if declared is not None and all(_is_engine_file(frame.filename) for frame in stack):
+        # Our own code could not work with what the user gave it: then the line to look at is where that was.
+        return declared
+    frames = _without_engine_frames(stack)
     if not frames:
         return None
     # The innermost frame may be in a library that the user called: the line to look at is the call.

@@ -36,6 +36,7 @@ from flintstream.ops.aggregates import Aggregate
 from flintstream.ops.aggregates_record import RecordAggregates, ResultRows
 from flintstream.ops.conform import TypedKey
 from flintstream.ops.selectors import KeySource
+from flintstream.ops.window import check_merging
 from flintstream.ops.window_choice import is_columnar
 from flintstream.ops.window_columns import names_of_key
 
@@ -77,6 +78,7 @@ class Windowed(Generic[S]):
         """
         kind = cast("type[Trigger[Any, Any]]", Trigger)
         self._trigger = simplified(require(trigger, kind, "a trigger", "pass one such as after_count(5)"))
+        read(lambda chosen: check_merging(self._assigner, chosen), self._trigger)
         return self
 
     def accumulating(self) -> Self:

@@ -15,7 +15,7 @@ from flintstream.engine.envelope import DRIVER, Envelope, Sender
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport, producer_id
 from flintstream.engine.inbox import Inbox
 from flintstream.engine.router import Router
-from flintstream.errors import DefinitionError, FlintstreamError, UserFunctionError
+from flintstream.errors import FlintstreamError, UserFunctionError
 from flintstream.graph.nodes import SinkNode, SourceNode, TimestampsNode, logs_late
 from flintstream.model.connect import WriterContext
 from flintstream.ops.batch import Batch, Values
@@ -350,7 +350,8 @@ class guarded:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         node, uid = self._planned.node, self._planned.uid
-        if isinstance(error, DefinitionError) and error.location is None:
-            raise error.at(node.location, uid) from None
-        if isinstance(error, Exception) and not isinstance(error, FlintstreamError):
-            raise UserFunctionError.from_exception(error, operator=node.name, uid=uid) from None
+        if isinstance(error, FlintstreamError):
+            if error.location is None:
+                raise error.at(node.location, uid) from None
+        elif isinstance(error, Exception):
+            raise UserFunctionError.from_exception(error, operator=node.name, uid=uid, declared=node.location) from None

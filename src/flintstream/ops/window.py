@@ -82,9 +82,7 @@ class WindowOperator(TimedOperator):
         if self._lateness < 0:
             what = f"a window over {self._assigner} allows a lateness of {self._lateness} ms"
             raise InvalidArgumentError(describe(what, remedy="give 0 or more"))
-        if isinstance(self._assigner, MergingWindowAssigner) and not self._trigger.can_merge():
-            what = f"{type(self._trigger).__name__} cannot merge, but windows of {type(self._assigner).__name__} do"
-            raise DefinitionError(describe(what, remedy="use a trigger whose can_merge() is true"))
+        check_merging(self._assigner, self._trigger)
 
     def open(self, ctx: OperatorContext) -> None:
         super().open(ctx)
@@ -322,6 +320,13 @@ class WindowOperator(TimedOperator):
 
     def _is_element_late(self, timestamp: int) -> bool:
         return self._event_time and timestamp + self._lateness <= self.timers.watermark
+
+
+def check_merging(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any]) -> None:
+    """Raise if windows merge and their trigger does not."""
+    if isinstance(assigner, MergingWindowAssigner) and not trigger.can_merge():
+        what = f"{type(trigger).__name__} cannot merge, but windows of {type(assigner).__name__} do"
+        raise DefinitionError(describe(what, remedy="use a trigger whose can_merge() is true"))
 
 
 def contents_of(reduce: ReduceFunction | None, aggregate: AggregateFunction | None) -> Contents:

@@ -36,6 +36,7 @@ from flintstream import (
 from flintstream.errors import (
     DefinitionError,
     InvalidArgumentError,
+    JobError,
     TypeMismatchError,
     UnknownTagError,
 )
@@ -285,3 +286,36 @@ def test_late_records_of_an_aggregate_go_to_the_side_output(env):
     stream = timed(env, records, bounded(0, on="ts")).key_by("k").window(tumbling("10ms"))
     main = stream.side_output_late_data(tag).agg(total=sum_of("v"))
     assert collect(main.get_side_output(tag)) == [Row(k="a", ts=4, v=3)]
+
+
+class Rigid(CountTrigger):
+    """A trigger that cannot follow windows that merge."""
+
+    def can_merge(self):
+        return False
+
+
+def test_a_trigger_that_cannot_merge_is_refused_where_it_is_given(env):
+    sessions = timed(env).key_by(lambda r: r[0]).window(session("5ms"))
+    with pytest.raises(DefinitionError, match="Rigid cannot merge") as refused:
+        sessions.trigger(Rigid(2))
+    assert "test_windowed.py:" in refused.value.location
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        lambda stream: stream.key_by(lambda r: r["k"]).delta_window("x", 3).reduce(lambda a, b: a),
+        lambda stream: stream.key_by("k").window(tumbling("1s")).agg(total=sum_of("x")),
+        lambda stream: stream.key_by("k").sort_by_event_time(),
+    ],
+    ids=["difference of texts", "sum of texts", "no timestamps"],
+)
+def test_what_our_own_code_cannot_work_with_is_blamed_on_the_line_that_gave_it(env, results, request):
+    stream = env.from_collection([{"k": "a", "ts": 1, "x": "text"}, {"k": "a", "ts": 5, "x": "t"}])
+    if "timestamps" not in request.node.callspec.id:
+        stream = stream.assign_timestamps_and_watermarks(bounded("1s", on="ts"))
+    with pytest.raises(JobError) as refused:
+        collect(results(stream))
+    assert "test_windowed.py:" in str(refused.value)
+    assert "test_windowed.py:" in refused.value.location
