@@ -49,14 +49,25 @@ class TriggerExpression(Part):
 
 
 @dataclass(frozen=True)
-class AnyOf(TriggerExpression):
+class OfSeveral(TriggerExpression):
+    """An expression of several parts."""
+
+    parts: tuple[Part, ...]
+
+    def children(self) -> tuple[Part, ...]:
+        return self.parts
+
+    def within(self, place: str) -> Part:
+        return replace(self, parts=tuple(part.within(place) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class AnyOf(OfSeveral):
     """Fires when any of its parts does; spent as soon as one of them is. Holds what each part holds.
 
     Parts that were not ready start afresh too, unless all that fired are ones that `.repeat()`. Merged windows go on
     with the parts merged one by one.
     """
-
-    parts: tuple[Part, ...]
 
     def taken(self, held: Held, at: Moment) -> Held:
         helds = held or (None,) * len(self.parts)
@@ -90,22 +101,14 @@ class AnyOf(TriggerExpression):
         for part, each in zip(self.parts, held, strict=True):
             drop(part, each, at)
 
-    def children(self) -> tuple[Part, ...]:
-        return self.parts
-
-    def within(self, place: str) -> Part:
-        return replace(self, parts=tuple(part.within(place) for part in self.parts))
-
 
 @dataclass(frozen=True)
-class AllOf(TriggerExpression):
+class AllOf(OfSeveral):
     """Fires when all of its parts are ready; spent when all of them are. Holds (spent, what it holds) for each part.
 
     A part that is spent while another repeats counts as ready from then on. In a merged window a part is spent if it
     was so in all that merged.
     """
-
-    parts: tuple[Part, ...]
 
     def taken(self, held: Held, at: Moment) -> Held:
         helds = held or ((False, None),) * len(self.parts)
@@ -144,21 +147,13 @@ class AllOf(TriggerExpression):
         for part, (_, each) in zip(self.parts, held, strict=True):
             drop(part, each, at)
 
-    def children(self) -> tuple[Part, ...]:
-        return self.parts
-
-    def within(self, place: str) -> Part:
-        return replace(self, parts=tuple(part.within(place) for part in self.parts))
-
 
 @dataclass(frozen=True)
-class InTurn(TriggerExpression):
+class InTurn(OfSeveral):
     """Each part in turn watches panes until it is spent; spent after the last. Holds (index, what that part holds).
 
     A merged window is as far as the furthest of its parts was; what the others held is forgotten.
     """
-
-    parts: tuple[Part, ...]
 
     def taken(self, held: Held, at: Moment) -> Held:
         index, each = held or (0, None)
@@ -186,12 +181,6 @@ class InTurn(TriggerExpression):
 
     def dropped(self, held: Held, at: Moment) -> None:
         drop(self.parts[held[0]], held[1], at)
-
-    def children(self) -> tuple[Part, ...]:
-        return self.parts
-
-    def within(self, place: str) -> Part:
-        return replace(self, parts=tuple(part.within(place) for part in self.parts))
 
 
 @dataclass(frozen=True)
