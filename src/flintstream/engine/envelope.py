@@ -37,7 +37,6 @@ SCHEMA = pa.schema(
         pa.field("blob", pa.binary(), nullable=False),
     ]
 )
-SORT_COLUMNS = ("edge_first", "watermark", "lane", "position")
 _STAMP = "s{}"
 
 
@@ -53,7 +52,7 @@ class Envelope(NamedTuple):
     watermark: int
     lane: int
     position: int
-    blob: bytes
+    blob: Any
 
     @property
     def order(self) -> tuple[int, int, int, int]:

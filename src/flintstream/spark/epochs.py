@@ -101,7 +101,6 @@ class SparkRunner:
         packed = pack_plan(plan)
         # Every column is a call into the JVM, and an epoch on little input is not much more than a number of those.
         self._partition = F.col("partition")
-        self._order = [F.col("edge") > 0, F.col("watermark"), F.col("lane"), F.col("position")]
         self._reported = [F.col("edge"), F.col("blob")]
         digest = hashlib.sha256(packed).hexdigest()
         self.reference = PlanReference(digest, session.sparkContext.broadcast(packed), search_path())
@@ -126,7 +125,6 @@ class SparkRunner:
         current = frame.mapInArrow(first, ENVELOPE_SCHEMA)
         for level in range(1, self._plan.levels):
             current = current.repartitionById(self._plan.partitions(level), self._partition)
-            current = current.sortWithinPartitions(*self._order)
             function = ExchangeFunction(self.reference, context, level, self._storage)
             current = current.mapInArrow(function, ENVELOPE_SCHEMA)
         return current

@@ -20,6 +20,7 @@ from pyspark import TaskContext
 from flintstream.engine.envelope import DRIVER, FAILED, Envelope, Sender, from_arrow, to_arrow
 from flintstream.engine.epoch import EpochContext, producer_id
 from flintstream.engine.level import SourceChunk
+from flintstream.engine.spool import in_order
 from flintstream.engine.task import JOBS_KEPT, close_kept, read_range, run_level_task, run_source_task
 from flintstream.errors import CommitError, FlintstreamError, JobError, describe
 from flintstream.planner.plan import Plan
@@ -142,7 +143,7 @@ class ExchangeFunction(LevelFunction):
     storage: Storage
 
     def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
-        received = self._checked(from_arrow(batches))
+        received = in_order(self._checked(from_arrow(batches)))
         yield from run_level_task(plan, self.epoch, self.level, partition, attempt, received, self.storage)
 
     @staticmethod
