@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,16 @@ from flintstream.planner.ship import closes_something, pack_plan
 from flintstream.spark.failures import translated
 from flintstream.spark.session import configure, runtime_settings
 from flintstream.spark.source_kinds import reads_frames
-from flintstream.spark.tasks import CloseFunction, ExchangeFunction, LevelFunction, PlanReference, RangeFunction
+from flintstream.spark.stages import Stages, Word
+from flintstream.spark.tasks import (
+    REPORTED,
+    CloseFunction,
+    ExchangeFunction,
+    FrameFunction,
+    LevelFunction,
+    PlanReference,
+    RangeFunction,
+)
 from flintstream.state.storage import Storage
 
 _NUMBERS = ("partition", "level", "target", "edge", "producer")
@@ -36,6 +45,7 @@ ENVELOPE_SCHEMA = StructType(
     ]
 )
 
+REPORT_SCHEMA = StructType([ENVELOPE_SCHEMA[name] for name in REPORTED])
 CLOSING_ROUNDS = 4
 BLOBS_PER_BATCH = 64
 BYTES_PER_BATCH = 128 << 20
@@ -99,9 +109,8 @@ class SparkRunner:
         self._storage = storage
         self._sessions = BorrowedSessions(epoch_settings(plan))
         packed = pack_plan(plan)
-        # Every column is a call into the JVM, and an epoch on little input is not much more than a number of those.
+        self._stages = Stages(session.sparkContext)
         self._partition = F.col("partition")
-        self._reported = [F.col("edge"), F.col("blob")]
         digest = hashlib.sha256(packed).hexdigest()
         self.reference = PlanReference(digest, session.sparkContext.broadcast(packed), search_path())
 
@@ -109,25 +118,40 @@ class SparkRunner:
         """Run an epoch whose input is read by ranges, inside the tasks."""
         slots = len(context.ranges)
         frame = self._session.range(0, slots, 1, max(slots, 1))
-        return self.run_frame(frame, context, RangeFunction(self.reference, context, 0))
+        first = RangeFunction(plan=self.reference, level=0, is_last=self._plan.levels == 1)
+        return self._run(frame, ["id"], Word(context), first)
 
-    def run_frame(self, frame: DataFrame, context: EpochContext, first: LevelFunction) -> Sequence[TaskReport]:
-        """Run an epoch on a DataFrame, whose rows `first` understands."""
+    def run_frame(self, frame: DataFrame, names: Sequence[str], word: Word) -> Sequence[TaskReport]:
+        """Run an epoch on a DataFrame with the columns of the common shape, of these names."""
+        first = FrameFunction(plan=self.reference, level=0, is_last=self._plan.levels == 1)
+        return self._run(frame, names, word, first)
+
+    def _run(self, frame: DataFrame, names: Sequence[str], word: Word, first: LevelFunction) -> Sequence[TaskReport]:
         with translated(self._plan):
             self._sessions.prepare(frame.sparkSession)
-            rows = self._levels(frame, context, first).select(*self._reported).collect()
+            self._stages.tell(word)
+            rows = self._levels(frame, names, first).collect()
         for edge, blob in rows:
             if edge == FAILED:
                 raise pickle.loads(bytes(blob))
         return [pickle.loads(bytes(blob)) for _, blob in rows]
 
-    def _levels(self, frame: DataFrame, context: EpochContext, first: Callable[..., Any]) -> DataFrame:
-        current = frame.mapInArrow(first, ENVELOPE_SCHEMA)
+    def _levels(self, frame: DataFrame, names: Sequence[str], first: LevelFunction) -> DataFrame:
+        current = self._stages.add(frame, names, first, self._schema(first))
         for level in range(1, self._plan.levels):
             current = current.repartitionById(self._plan.partitions(level), self._partition)
-            function = ExchangeFunction(self.reference, context, level, self._storage)
-            current = current.mapInArrow(function, ENVELOPE_SCHEMA)
+            function = ExchangeFunction(
+                plan=self.reference,
+                level=level,
+                is_last=level + 1 == self._plan.levels,
+                storage=self._storage,
+            )
+            current = self._stages.add(current, ENVELOPE_SCHEMA.names, function, self._schema(function))
         return current
+
+    @staticmethod
+    def _schema(function: LevelFunction) -> StructType:
+        return REPORT_SCHEMA if function.is_last else ENVELOPE_SCHEMA
 
     def close(self, incarnation: str) -> None:
         """Close functions that workers keep open, forget what was broadcast, and give back the sessions."""
@@ -135,6 +159,7 @@ class SparkRunner:
             if closes_something(self._plan):
                 self._close_functions(incarnation)
         with suppress(Py4JError, PySparkException):
+            self._stages.forget()
             self._sessions.give_back()
         self.reference.broadcast.destroy()
 

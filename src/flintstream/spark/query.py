@@ -25,8 +25,8 @@ from flintstream.planner.plan import Plan
 from flintstream.spark.epochs import SparkRunner
 from flintstream.spark.failures import translate
 from flintstream.spark.source_kinds import source_nodes
-from flintstream.spark.sources import ChunkReader, FrameReader
-from flintstream.spark.tasks import FrameFunction
+from flintstream.spark.sources import FrameReader
+from flintstream.spark.stages import Word
 
 
 class StoppedError(Exception):
@@ -67,8 +67,7 @@ class QueryLoop:
         assert frame is not None
         ranges = self._reader.ranges(context, frame.sparkSession)
         whole = self._reader.in_order(frame if ranges is None else frame.unionByName(ranges))
-        chunks = ChunkReader(self._runner.reference, context, self._ending)
-        return self._runner.run_frame(whole, context, FrameFunction(self._runner.reference, context, 0, chunks))
+        return self._runner.run_frame(whole, self._reader.names, Word(context, self._ending))
 
     def run(self) -> bool:
         """Run until the end; return whether the input was read to its end."""

@@ -8,14 +8,12 @@ row per range (`slot`); if column expressions follow it, its records are first e
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -25,16 +23,16 @@ from flintstream.connectors.files_local import LocalFileReader
 from flintstream.connectors.files_source import FileSource
 from flintstream.connectors.frames import FrameSource
 from flintstream.engine.epoch import EpochContext
-from flintstream.engine.level import SourceChunk
 from flintstream.engine.task import read_range
 from flintstream.errors import FlintstreamError, SourceError, describe
 from flintstream.graph.nodes import NativeStep, SourceNode
-from flintstream.model.connect import Source, Split, SplitSource
+from flintstream.model.connect import Split, SplitSource
 from flintstream.ops.batch import Values
 from flintstream.planner.plan import Plan, PlannedOperator
 from flintstream.spark.failures import translate
 from flintstream.spark.order import in_order, quoted, split_number
 from flintstream.spark.source_kinds import is_ranged, source_nodes
+from flintstream.spark.static_join import join_table, joins
 from flintstream.spark.tasks import PlanReference
 from flintstream.state.codec import kind_of_arrow
 
@@ -111,8 +109,9 @@ class FrameReader:
         self, op: PlannedOperator, node: SourceNode, context: EpochContext | None, slots: Sequence[int]
     ) -> DataFrame:
         assert isinstance(node.source, SplitSource)
-        schema = sample_schema(node.source, op.parallelism, node.location)
-        function = ExpandFunction(self._reference, context, tuple(slots))
+        is_placed = joins(node.native)
+        schema = sample_schema(node.source, op.parallelism, node.location, is_placed)
+        function = ExpandFunction(self._reference, context, tuple(slots), is_placed)
         frame = self._session.range(0, len(slots), 1, max(1, len(slots)))
         return frame.mapInArrow(function, from_arrow_schema(schema))
 
@@ -138,6 +137,11 @@ class FrameReader:
             columns.get("slot", F.lit(-1)).cast("int").alias("slot"),
             *payloads,
         )
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the common shape that tasks need."""
+        return ["source", "split", "chunk", "slot", *(f"payload_{node}" for node in self._types)]
 
     def in_order(self, frame: DataFrame) -> DataFrame:
         """Return an epoch's rows with those of sources that have an order of the user's in that order."""
@@ -188,6 +192,8 @@ def apply_steps(frame: DataFrame, steps: Sequence[NativeStep]) -> DataFrame:
             frame = frame.where(*step.arguments)
         elif step.verb == "with_columns":
             frame = frame.withColumns({name: _column(expression) for name, expression in step.named})
+        elif step.verb == "join":
+            frame = join_table(frame, step, _HIDDEN)
         else:
             named = [_column(expression).alias(name) for name, expression in step.named]
             frame = frame.select(*step.arguments, *named, *(name for name in _HIDDEN if name in frame.columns))
@@ -237,7 +243,7 @@ def spark_schema(source: FileSource) -> Any:
     return from_arrow_schema(source.schema or LocalFileReader(source).schema)
 
 
-def sample_schema(source: SplitSource, parallelism: int, location: str) -> pa.Schema:
+def sample_schema(source: SplitSource, parallelism: int, location: str, is_placed: bool = False) -> pa.Schema:
     """Return the columns of a source that is read by ranges, from its first record."""
     splits = [split for split in source.splits(parallelism) if split.end is None or split.end > split.start]
     if not splits:
@@ -247,9 +253,8 @@ def sample_schema(source: SplitSource, parallelism: int, location: str) -> pa.Sc
         fields = [pa.field("value", array.type)]
     else:
         fields = [array.type.field(index) for index in range(array.type.num_fields)]
-    return pa.schema(
-        [*[pa.field(f.name, f.type) for f in fields], pa.field(SPLIT, pa.int64()), pa.field(CHUNK, pa.string())]
-    )
+    hidden = [pa.field(SPLIT, pa.int64()), pa.field(CHUNK, pa.string()), pa.field(PLACE, pa.int64())]
+    return pa.schema([*[pa.field(f.name, f.type) for f in fields], *hidden[: 3 if is_placed else 2]])
 
 
 def _column_of(source: SplitSource, split: Split) -> tuple[pa.Array, Any]:
@@ -264,6 +269,7 @@ class ExpandFunction:
     plan: PlanReference
     context: EpochContext | None
     slots: tuple[int, ...]
+    is_placed: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark once per task."""
@@ -272,11 +278,12 @@ class ExpandFunction:
                 assert self.context is not None
                 slot = self.slots[index]
                 chunk = read_range(self.plan.get(), self.context, slot)
+                place = int(chunk.order[0])
                 for values in chunk.values:
-                    yield self._rows(values, chunk.split, f"{chunk.order[0]:020d}")
+                    yield self._rows(values, chunk.split, f"{chunk.order[0]:020d}", place)
+                    place += len(values)
 
-    @staticmethod
-    def _rows(values: Values, split: int, chunk: str) -> pa.RecordBatch:
+    def _rows(self, values: Values, split: int, chunk: str, place: int) -> pa.RecordBatch:
         array, _ = values.column()
         count = len(array)
         if pa.types.is_struct(array.type):
@@ -285,63 +292,6 @@ class ExpandFunction:
             columns = {"value": array}
         columns[SPLIT] = pa.array(np.full(count, split, np.int64))
         columns[CHUNK] = pa.array([chunk] * count)
+        if self.is_placed:
+            columns[PLACE] = pa.array(np.arange(place, place + count))
         return pa.RecordBatch.from_pydict(columns)
-
-
-@dataclass(frozen=True)
-class ChunkReader:
-    """Turns rows of the common shape into the chunks that level 0 reads; `ending` are the sources that end now."""
-
-    plan: PlanReference
-    epoch: EpochContext
-    ending: frozenset[int]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch], slots: list[int]) -> Iterator[SourceChunk]:
-        """Yield the chunks of a task, in the order of its rows; ranges that were read are noted in `slots`."""
-        task = TaskContext.get()
-        partition = 0 if task is None else task.partitionId()
-        segments = (segment for batch in batches for segment in self._segments(batch))
-        for (source, split, chunk, slot), group in itertools.groupby(segments, key=lambda s: s[0]):
-            if slot >= 0:
-                slots.append(slot)
-                yield read_range(self.plan.get(), self.epoch, slot)
-                for _ in group:
-                    pass
-            elif source >= 0:
-                declared = self._declared(source)
-                values = self._values(declared, (array for _, array in group))
-                # Rows that have an order were brought into one task, split by split.
-                is_whole = isinstance(declared, FrameSource) and bool(declared.order_by)
-                yield SourceChunk(source, split, (chunk, partition), values, source in self.ending, is_whole)
-
-    def _declared(self, source: int) -> Source | None:
-        node = self.plan.get().operator(source).node
-        assert isinstance(node, SourceNode)
-        return node.source
-
-    @staticmethod
-    def _values(source: Source | None, arrays: Iterable[pa.Array]) -> Iterator[Values]:
-        lines = isinstance(source, FileSource) and source.format == "text"
-        for array in arrays:
-            column = array.field("value") if lines and array.type.num_fields == 1 else array
-            yield Values(None, column, kind_of_arrow(column.type))
-
-    @staticmethod
-    def _segments(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, int, str, int], Any]]:
-        """Yield stretches of rows with the same source, split, chunk and slot."""
-        if not batch.num_rows:
-            return
-        columns = [batch.column(name) for name in ("source", "split", "chunk", "slot")]
-        change = np.zeros(batch.num_rows, bool)
-        change[0] = True
-        for column in columns:
-            codes = column.dictionary_encode().indices.to_numpy()
-            change[1:] |= codes[1:] != codes[:-1]
-        starts = np.flatnonzero(change).tolist()
-        for start, stop in zip(starts, [*starts[1:], batch.num_rows], strict=True):
-            key = tuple(column[start].as_py() for column in columns)
-            source = key[0]
-            array = None
-            if source >= 0:
-                array = batch.column(f"payload_{source}").slice(start, stop - start)
-            yield key, array

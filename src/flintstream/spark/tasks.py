@@ -10,22 +10,24 @@ from __future__ import annotations
 import pickle
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from flintstream.engine.envelope import DRIVER, FAILED, Envelope, Sender, from_arrow, to_arrow
-from flintstream.engine.epoch import EpochContext, producer_id
-from flintstream.engine.level import SourceChunk
+from flintstream.engine.epoch import producer_id
 from flintstream.engine.spool import in_order
 from flintstream.engine.task import JOBS_KEPT, close_kept, read_range, run_level_task, run_source_task
 from flintstream.errors import CommitError, FlintstreamError, JobError, describe
 from flintstream.planner.plan import Plan
+from flintstream.spark.chunks import read_chunks
+from flintstream.spark.stages import Told, Word
 from flintstream.state.storage import Storage
 
+REPORTED = ["edge", "blob"]
 _PLANS: dict[str, Plan] = {}
 
 
@@ -59,13 +61,21 @@ class UpstreamFailedError(Exception):
         self.row = row
 
 
-@dataclass(frozen=True)
-class LevelFunction:
-    """Runs one level; subclasses say where its rows come from."""
+class Task(NamedTuple):
+    """What a function knows of the task that it runs in."""
+
+    plan: Plan
+    word: Word
+    partition: int
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelFunction(Told):
+    """Runs one level; subclasses say where its rows come from. Of the last level's rows only the driver is told."""
 
     plan: PlanReference
-    epoch: EpochContext
-    level: int
+    is_last: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark once per task."""
@@ -73,21 +83,25 @@ class LevelFunction:
         assert task is not None
         partition, attempt = task.partitionId(), task.taskAttemptId()
         plan = self.plan.get()
-        following = plan.partitions(self.level + 1) if self.level + 1 < plan.levels else 1
+        following = 1 if self.is_last else plan.partitions(self.level + 1)
         batches = iter(batches)
         try:
-            rows = self.rows(plan, partition, attempt, batches)
-            yield from to_arrow(row._replace(partition=row.partition % following) for row in rows)
+            rows = self.rows(Task(plan, self.hear(), partition, attempt), batches)
+            yield from self._sent(row._replace(partition=row.partition % following) for row in rows)
         except UpstreamFailedError as failed:
-            yield from to_arrow(failed.row._replace(partition=target) for target in range(following))
+            yield from self._sent(failed.row._replace(partition=target) for target in range(following))
         except Exception as error:
             told = error if isinstance(error, FlintstreamError) else unexpected(error)
             sender = Sender(producer_id(self.level, partition), attempt)
-            yield from to_arrow(sender.failure(target, told) for target in range(following))
+            yield from self._sent(sender.failure(target, told) for target in range(following))
         for _ in batches:
             pass  # Spark wants its rows read to the end
 
-    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
+    def _sent(self, rows: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
+        batches = to_arrow(rows)
+        return (batch.select(REPORTED) for batch in batches) if self.is_last else batches
+
+    def rows(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         """Run the task."""
         raise NotImplementedError
 
@@ -115,36 +129,36 @@ class CloseFunction:
         yield pa.RecordBatch.from_pydict({"closed": pa.array([close_kept(self.incarnation)], pa.int64())})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RangeFunction(LevelFunction):
     """Level 0 of a job whose sources are read by ranges: a row is the number of a range."""
 
-    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
+    def rows(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         slots = [slot for batch in batches for slot in batch.column(0).to_pylist()]
-        chunks = (read_range(plan, self.epoch, slot) for slot in slots)
-        yield from run_source_task(plan, self.epoch, partition, attempt, chunks, slots)
+        chunks = (read_range(task.plan, task.word.epoch, slot) for slot in slots)
+        yield from run_source_task(task.plan, task.word.epoch, task.partition, task.attempt, chunks, slots)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrameFunction(LevelFunction):
     """Level 0 of a job that reads DataFrames: rows are records with their source and place."""
 
-    chunks: Callable[[Iterable[pa.RecordBatch], list[int]], Iterator[SourceChunk]]
-
-    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
+    def rows(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         slots: list[int] = []
-        yield from run_source_task(plan, self.epoch, partition, attempt, self.chunks(batches, slots), slots)
+        chunks = read_chunks(task.plan, task.word, task.partition, batches, slots)
+        yield from run_source_task(task.plan, task.word.epoch, task.partition, task.attempt, chunks, slots)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExchangeFunction(LevelFunction):
     """A level behind an exchange: rows are envelopes."""
 
     storage: Storage
 
-    def rows(self, plan: Plan, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
+    def rows(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         received = in_order(self._checked(from_arrow(batches)))
-        yield from run_level_task(plan, self.epoch, self.level, partition, attempt, received, self.storage)
+        epoch, partition, attempt = task.word.epoch, task.partition, task.attempt
+        yield from run_level_task(task.plan, epoch, self.level, partition, attempt, received, self.storage)
 
     @staticmethod
     def _checked(rows: Iterable[Envelope]) -> Iterator[Envelope]:
