@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import settings
 
 from flintstream import Configuration, StreamExecutionEnvironment
 from flintstream.spark.session import create_session
@@ -15,6 +16,10 @@ from flintstream.spark.session import create_session
 pytest_plugins = ["tests.capability_table"]
 
 ROOT = Path(__file__).resolve().parent.parent
+# A change is judged by the same examples as the one before it; `make laws` looks for new ones.
+settings.register_profile("same examples", derandomize=True, deadline=None)
+settings.register_profile("new examples", deadline=None)
+settings.load_profile("new examples" if os.environ.get("FLINTSTREAM_NEW_EXAMPLES") else "same examples")
 
 
 class MakeEnv(Protocol):
