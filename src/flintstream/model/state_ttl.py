@@ -1,7 +1,11 @@
 """How long state lives: `StateTtlConfig` as a value, with the builder that Flink users know.
 
-Flink: pyflink.datastream.state.StateTtlConfig, nested classes included. Separate from the descriptors because it is a
-small language of its own.
+Separate from the descriptors because it is a small language of its own.
+
+Flink: pyflink.datastream.state.StateTtlConfig, nested classes included. Differs from Flink: entries may also expire by
+event time, a word that Flink had and took back. Expired entries are gone the moment they expire and leave the state at
+the end of that epoch, so the three strategies by which Flink goes looking for them have nothing to do; and what
+`ReturnExpiredIfNotCleanedUp` lets through can only be seen with `disable_cleanup_in_background()`.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ from enum import Enum
 from typing import ClassVar
 
 from flintstream.errors import InvalidArgumentError, describe
+from flintstream.model.no_effect import warn_once
 from flintstream.model.time import Duration, DurationLike, Time, to_millis
 
 _THIRTY_DAYS = Duration.of_days(30)
+_CLEANED = "expired entries leave the state at the end of every epoch, and only those are looked at"
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,10 @@ class StateTtlConfig:
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """The clock by which entries expire."""
+        """The clock by which entries expire: that of the epoch, or the watermark."""
 
         ProcessingTime = 0
+        EventTime = 1
 
     update_type: StateTtlConfig.UpdateType
     state_visibility: StateTtlConfig.StateVisibility
@@ -127,11 +134,16 @@ class StateTtlConfig:
             return self
 
         def use_processing_time(self) -> StateTtlConfig.Builder:
-            """Let entries expire by processing time (the default, and the only clock so far)."""
+            """Let entries expire by processing time, the clock of the epoch (the default)."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
+        def use_event_time(self) -> StateTtlConfig.Builder:
+            """Let entries expire by event time: an entry lives from the timestamp of the record that touched it."""
+            return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
+
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leave expired entries out of full snapshots."""
+            """Accepted without effect: no snapshot has expired entries, unless clean-up is disabled."""
+            warn_once("cleanup_full_snapshot", _CLEANED)
             kinds = StateTtlConfig.CleanupStrategies
             self._strategies[kinds.Strategies.FULL_STATE_SCAN_SNAPSHOT] = kinds.EMPTY_STRATEGY
             return self
@@ -139,7 +151,8 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Look at `cleanup_size` entries whenever state is used."""
+            """Accepted without effect: nothing needs to be searched for what has expired."""
+            warn_once("cleanup_incrementally", _CLEANED)
             kinds = StateTtlConfig.CleanupStrategies
             strategy = kinds.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record)
             self._strategies[kinds.Strategies.INCREMENTAL_CLEANUP] = strategy
@@ -148,7 +161,8 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Drop expired entries when files are merged."""
+            """Accepted without effect: there is no RocksDB whose files are merged."""
+            warn_once("cleanup_in_rocksdb_compact_filter", _CLEANED)
             kinds = StateTtlConfig.CleanupStrategies
             compaction_time = periodic_compaction_time or _THIRTY_DAYS
             strategy = kinds.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, compaction_time)
@@ -156,7 +170,7 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Remove expired entries only as the strategies named here say."""
+            """Let expired entries stay until they are next read or written."""
             self._in_background = False
             return self
 
