@@ -1,16 +1,18 @@
 """Functions of a stream and a broadcast stream: every instance sees every broadcast record and keeps the same map.
 
-Flink: the ...BroadcastProcessFunction classes of pyflink.datastream.functions.
+Flink: the ...BroadcastProcessFunction classes of pyflink.datastream.functions, and KeyedStateFunction, which only
+Flink's Java API has.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from flintstream.model.context import TimeDomain, TimerService
 from flintstream.model.functions import Function
-from flintstream.model.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
+from flintstream.model.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateDescriptor
 
 IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")
@@ -69,11 +71,25 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         """Called in every instance for every broadcast record; what is yielded goes downstream."""
 
 
+class KeyedStateFunction(ABC):
+    """Does something with one state of every key; see `apply_to_keyed_state`."""
+
+    @abstractmethod
+    def process(self, key: Any, state: Any) -> None:
+        """Called for every key, with its state of the kind that the descriptor names."""
+
+
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """For a keyed stream, with state and timers for each key."""
 
     class Context(BaseBroadcastProcessFunction.Context):
         """The broadcast side: has no current key."""
+
+        @abstractmethod
+        def apply_to_keyed_state(
+            self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Any, Any], None]
+        ) -> None:
+            """Call `function(key, state)` for every key of this instance that has such state; it may change it."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         """The keyed side."""
