@@ -8,7 +8,6 @@ result is that of `aggregates_column`'s forms.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -23,6 +22,8 @@ from flintstream.model.windows import TimeWindow
 from flintstream.ops.aggregates import Aggregate
 from flintstream.ops.aggregates_column import Field
 from flintstream.ops.aggregates_lists import Quantile, TopN, distinct_item
+from flintstream.ops.aggregates_record_base import RecordAggregate
+from flintstream.ops.aggregates_vectorised import Computed
 from flintstream.ops.selectors import field_of_row
 from flintstream.ops.sketches import RANK_BITS, coarse, estimate, index_bits, mantissa_bits
 from flintstream.ops.window_contents import TimedAggregate
@@ -34,34 +35,10 @@ _FINE_GRID = 256
 _MASK = (1 << 64) - 1
 
 
-class RecordAggregate(ABC):
-    """One aggregate; `add` is never called with None, except that of a count."""
-
-    def __init__(self, field: Field) -> None:
-        self.field = field
-
-    @abstractmethod
-    def create(self) -> Any: ...
-
-    @abstractmethod
-    def add(self, held: Any, value: Any, timestamp: int) -> Any: ...
-
-    @abstractmethod
-    def merge(self, one: Any, other: Any) -> Any: ...
-
-    @abstractmethod
-    def result(self, held: Any) -> Any: ...
-
-    def require_number(self, value: Any) -> None:
-        """Refuse what has no sum, as columns do."""
-        if type(value) is float or (type(value) is int and -(1 << 63) <= value < 1 << 63):
-            return
-        what = f"field {self.field!r} holds a {type(value).__name__}, which is no number of 64 bits"
-        raise JobError(describe(what, None, "aggregate a field of numbers"))
-
-
 class Counted(RecordAggregate):
     """How many records there were."""
+
+    takes_none = True
 
     def create(self) -> int:
         return 0
@@ -346,6 +323,8 @@ def record_aggregate(aggregate: Aggregate) -> RecordAggregate:
             return Greatest(field, *options)
         case "collect_list":
             return Gathered(field)
+        case "computed_by":
+            return Computed(field, *options)
         case _:
             raise UnsupportedError(describe(f"there is no built-in aggregate {kind!r}"))
 
@@ -363,7 +342,7 @@ class RecordAggregates(TimedAggregate):
         record, timestamp = value
         for index, part in enumerate(self._parts):
             picked = record if part.field is None else field_of_row(record, part.field)
-            if picked is not None or type(part) is Counted:
+            if picked is not None or part.takes_none:
                 accumulator[index] = part.add(accumulator[index], picked, timestamp)
         return accumulator
 
@@ -372,6 +351,20 @@ class RecordAggregates(TimedAggregate):
 
     def merge(self, acc_a: list[Any], acc_b: list[Any]) -> list[Any]:
         return [part.merge(a, b) for part, a, b in zip(self._parts, acc_a, acc_b, strict=True)]
+
+
+class OnlyAggregate(RecordAggregates):
+    """A single aggregate whose result stands alone."""
+
+    def get_result(self, accumulator: list[Any]) -> Any:
+        return super().get_result(accumulator)[0]
+
+
+class OnlyResults(WindowFunction[Any, Any, Any, Any]):
+    """Emits the result of a single aggregate, without its key and window."""
+
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        return [values[0] for values in inputs]
 
 
 class ResultRows(WindowFunction[Any, Any, Any, Any]):
