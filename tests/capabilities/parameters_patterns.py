@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.compute as pc
+
 from flintstream import CollectSink, OutputTag, Types, monotonous
 from flintstream.cep import CEP, AfterMatchSkipStrategy, Pattern, PatternProcessFunction, WithinType
 from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, UnknownTagError
@@ -125,6 +127,9 @@ case(
     (len, [[0], [1]]),
     (lambda record: record["n"] > 0, [[1]]),
     (lambda record, ctx: ctx.timestamp() < 1, [[0]]),
+    (pc.field("letter") == "b", [[1]]),
+    (pc.field("n") + 1, TypeMismatchError),
+    (pc.field("absent") == 1, TypeMismatchError),
     (3, TypeMismatchError),
 )
 case(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from flintstream import CollectSink, OutputTag, RuntimeExecutionMode, bounded
@@ -20,11 +22,13 @@ from flintstream.cep import (
     PatternTimeoutFunction,
     SimpleCondition,
     TimedOutPartialMatchHandler,
+    WithinType,
 )
 from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, UnknownTagError
 from tests.capabilities.support import Epochs, Lists, StopAfter, StoppedOnPurpose, collect
 
 MINUTE = 60_000
+PREVIOUS = WithinType.PREVIOUS_AND_CURRENT
 SIDE, LATE, MISSES = OutputTag("side"), OutputTag("late"), OutputTag("misses")
 
 
@@ -263,6 +267,18 @@ def test_conditions_may_be_objects_and_ask_for_a_class(new_env):
         (lambda: Pattern.begin("a").until(lambda v: True), DefinitionError, "this stage has an end"),
         (lambda: Pattern.begin("a").consecutive(), DefinitionError, "repeated stages"),
         (lambda: Pattern.begin("a").within(0), InvalidArgumentError, "0 ms"),
+        (lambda: Pattern.begin(""), TypeMismatchError, "'' is not the name of a stage"),
+        (lambda: Pattern.begin("a").subtype("b"), TypeMismatchError, "'b' is not a class"),
+        (lambda: Pattern.begin("a").times(0), InvalidArgumentError, "0 to 0 times|0 times"),
+        (lambda: Pattern.begin("a").optional().optional(), DefinitionError, "optional already"),
+        (lambda: Pattern.begin("a").not_next("b").times(2), DefinitionError, "is not for not next 'b'"),
+        (lambda: Pattern.begin(Pattern.begin("a")).where(len), DefinitionError, "not for groups"),
+        (lambda: Pattern.begin(Pattern.begin("a")).one_or_more().greedy(), DefinitionError, "not for groups"),
+        (lambda: Pattern.begin("a").one_or_more().until(len).until(len), DefinitionError, "an until condition already"),
+        (lambda: Pattern.begin("a").times(2).consecutive().allow_combinations(), DefinitionError, "called before"),
+        (lambda: Pattern.begin("a").one_or_more().allow_combinations().greedy(), DefinitionError, r"greedy\(\) is for"),
+        (lambda: Pattern.begin("a").not_next(Pattern.begin("b")), DefinitionError, "a group cannot be forbidden"),
+        (lambda: Pattern.begin("a").times(2).within(5, PREVIOUS), DefinitionError, "a stage of one record"),
         (lambda: Pattern.begin("a").where(3), TypeMismatchError, "3 is not a condition"),
         (lambda: Pattern.begin("a").one_or_more().greedy().next("b").optional(), DefinitionError, "greedy"),
         (lambda: Pattern.begin(Pattern.begin("a").not_next("b")), DefinitionError, "cannot end with"),
@@ -270,14 +286,18 @@ def test_conditions_may_be_objects_and_ask_for_a_class(new_env):
     ],
 )
 def test_a_pattern_that_makes_no_sense_is_refused(make, error, message):
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as raised:
         make()
+    assert re.fullmatch(r"test_rows_patterns.py:\d+", raised.value.location or "")
 
 
 def test_what_can_never_match_or_be_emitted_is_refused_with_the_line(make_env):
     stream = make_env("local").from_collection([1])
     with pytest.raises(DefinitionError, match=r"no time limit, so it never matches; test_rows_patterns.py:\d+; add"):
         CEP.pattern(stream, Pattern.begin("a").not_followed_by("b"))
+    longer = Pattern.begin("a").next("b").within(9, PREVIOUS).next("c").within(5)
+    with pytest.raises(DefinitionError, match=r"longer than that since the first one; test_rows_patterns.py:\d+"):
+        CEP.pattern(stream, longer)
     with pytest.raises(InvalidArgumentError, match="no stage 'z'"):
         CEP.pattern(stream, Pattern.begin("a", AfterMatchSkipStrategy.skip_to_last("z")))
     with pytest.raises(TypeMismatchError, match="both a function and the tag"):
@@ -286,6 +306,19 @@ def test_what_can_never_match_or_be_emitted_is_refused_with_the_line(make_env):
         CEP.pattern(stream, Pattern.begin("a")).process(times)
     with pytest.raises(UnknownTagError, match="never emits"):
         CEP.pattern(stream, Pattern.begin("a")).near_misses(MISSES).select(times).get_side_output(LATE)
+
+
+def test_partial_matches_may_be_larger_than_memory(make_env, tmp_path):
+    rows = readings(*((f"k{n % 40}", n, "aab"[n // 40 % 3]) for n in range(240)))
+    pattern = Pattern.begin("a").where(kind("a")).times(2).followed_by("b").where(kind("b")).within("100ms")
+    results = []
+    for most in ("1000000", "5"):
+        settings = {"flintstream.state.entries-in-memory": most}
+        env = make_env("local", max_records=30, checkpoint_dir=tmp_path / most, settings=settings)
+        matches = CEP.pattern(stream_of(env, rows).key_by("id"), pattern)
+        results.append(sorted(collect(matches.select(times))))
+    assert results[0] == results[1] == sorted([n + 120 * half, n + 120 * half + 40, n + 120 * half + 80]
+                                              for n in range(40) for half in range(2))  # fmt: skip
 
 
 def test_a_historic_table_gives_the_same_matches_in_batch(new_env):
@@ -297,6 +330,21 @@ def test_a_historic_table_gives_the_same_matches_in_batch(new_env):
         matches = CEP.pattern(stream_of(env, rows).key_by("id"), pair())
         results.append(sorted(collect(matches.select(times))))
     assert results[0] == results[1] != []
+
+
+def test_a_table_of_sparks_gives_the_same_matches_in_batch(make_env, spark_session):
+    rows = [(f"k{ts % 3}", ts, "abcab"[ts * 7 % 5]) for ts in range(60)]
+    frame = spark_session.createDataFrame(rows, "id string, ts long, kind string").repartition(3)
+    expected = sorted(
+        collect(CEP.pattern(stream_of(make_env("local"), readings(*rows)).key_by("id"), pair()).select(times))
+    )
+    for pattern in (
+        pair(),
+        Pattern.begin("a").where(pc.field("kind") == "a").followed_by("b").where(pc.field("kind") == "b"),
+    ):
+        env = make_env("spark").set_runtime_mode(RuntimeExecutionMode.BATCH)
+        stream = env.from_dataframe(frame, bounded(60, on="ts")).key_by("id")
+        assert sorted(collect(CEP.pattern(stream, pattern.within("10ms")).select(times))) == expected != []
 
 
 @pytest.mark.row(107)

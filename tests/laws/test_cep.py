@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,11 @@ def _is(rest: int) -> Any:
     return lambda record: record["n"] % 3 == rest
 
 
+def _leaves(rest: int) -> Any:
+    number = pc.field("n")
+    return number - pc.divide(number, 3) * 3 == rest
+
+
 def _outputs(stream: Any, pattern: Pattern) -> Outputs:
     main = CEP.pattern(stream, pattern).side_output_late_data(LATE).near_misses(MISSES).process(Say())
     misses = main.get_side_output(MISSES).map(lambda miss: (miss.pattern, miss.reason, _numbers(miss.match)))
@@ -51,6 +57,19 @@ def _outputs(stream: Any, pattern: Pattern) -> Outputs:
 def three_steps(left: DataStream, right: DataStream) -> Outputs:
     pattern = Pattern.begin("a").where(_is(0)).followed_by("b").where(_is(1)).followed_by_any("c").where(_is(2))
     return _outputs(left.key_by("key"), pattern.within("15ms"))
+
+
+def three_steps_in_columns(left: DataStream, right: DataStream) -> Outputs:
+    """The same, by conditions that are computed on columns; one of them asks records too."""
+    pattern = Pattern.begin("a").where(_leaves(0)).followed_by("b").where(_leaves(1)).where(lambda record: True)
+    return _outputs(left.key_by("key"), pattern.followed_by_any("c").where(_leaves(2)).within("15ms"))
+
+
+def three_steps_as_objects(left: DataStream, right: DataStream) -> Outputs:
+    """The same, in records that are no columns, so that the same conditions are asked of each."""
+    mixed = left.map(lambda record: record if record["n"] % 2 else {**record, "odd": False})
+    pattern = Pattern.begin("a").where(_leaves(0)).followed_by("b").where(_leaves(1)).followed_by_any("c")
+    return _outputs(mixed.key_by("key"), pattern.where(_leaves(2)).within("15ms"))
 
 
 def loops_that_skip(left: DataStream, right: DataStream) -> Outputs:
@@ -67,7 +86,7 @@ def without_keys(left: DataStream, right: DataStream) -> Outputs:
     return _outputs(left, Pattern.begin("a").where(_is(0)).next("b").where(_is(1)).optional().next("c").within(30))
 
 
-PROGRAMS = [three_steps, loops_that_skip, what_does_not_follow, without_keys]
+PROGRAMS = [three_steps, three_steps_in_columns, loops_that_skip, what_does_not_follow, without_keys]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -76,6 +95,16 @@ PROGRAMS = [three_steps, loops_that_skip, what_does_not_follow, without_keys]
 def test_one_split_has_one_result(program, split, bound, way):
     records = Input(numbered([split]), bound=bound)
     assert run(program, records, way, local_env) == run(program, records, PLAIN, local_env)
+
+
+@law(10)
+@given(split=LONG_SPLIT, bound=st.integers(0, 12), way=ways())
+def test_conditions_on_columns_are_conditions(split, bound, way):
+    records = Input(numbered([split]), bound=bound)
+    main, late, misses = run(three_steps, records, PLAIN, local_env).values()
+    assert list(run(three_steps_in_columns, records, way, local_env).values()) == [main, late, misses]
+    by_records = list(run(three_steps_as_objects, records, way, local_env).values())
+    assert [by_records[0], by_records[2]] == [main, misses]
 
 
 @law(6)

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NoReturn
 
-from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, describe
+import pyarrow.compute as pc
+
+from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError
 from flintstream.model.cep_conditions import (
     Condition,
     IsInstance,
@@ -28,9 +30,10 @@ from flintstream.model.cep_conditions import (
 from flintstream.model.cep_skip import AfterMatchSkipStrategy
 from flintstream.model.cep_text import read_pattern_text
 from flintstream.model.functions import FilterFunction, Function
+from flintstream.model.location import refused
 from flintstream.model.time import DurationLike, to_millis
 
-ConditionLike = IterativeCondition | SimpleCondition | FilterFunction | Callable[..., Any]
+ConditionLike = IterativeCondition | SimpleCondition | FilterFunction | pc.Expression | Callable[..., Any]
 
 
 class Contiguity(Enum):
@@ -158,7 +161,8 @@ class Pattern:
         """Take only records that fulfil the condition, and those given before.
 
         The condition is a function of a record, or of `(record, ctx)`: `ctx.get_events_for_pattern(name)` are the
-        records that the partial match has taken so far.
+        records that the partial match has taken so far. An expression such as `pyarrow.compute.field("t") > 60` is
+        computed on columns, which is fastest.
         """
         self._refuse_group("where")
         return self._change(condition=both(self._last.condition, as_condition(condition)))
@@ -172,7 +176,7 @@ class Pattern:
         """Take only records of a class, which also fulfil the conditions given before."""
         self._refuse_group("subtype")
         if not isinstance(subtype_class, type):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeMismatchError(describe(f"{subtype_class!r:.100} is not a class", remedy="pass a class"))
+            raise refused(TypeMismatchError, f"{subtype_class!r:.100} is not a class", "pass a class")
         return self._change(condition=both(self._last.condition, Condition(IsInstance(subtype_class), True)))
 
     def until(self, until_condition: ConditionLike) -> Pattern:
@@ -190,7 +194,7 @@ class Pattern:
         """
         length = to_millis(window_time)
         if length <= 0:
-            raise InvalidArgumentError(describe(f"a match has {length} ms", remedy="give within(...) at least 1 ms"))
+            raise refused(InvalidArgumentError, f"a match has {length} ms", "give within(...) at least 1 ms")
         if within_type is WithinType.FIRST_AND_LAST:
             return self._change(within_ms=length)
         if self._last.is_quantified or self._last.group:
@@ -294,7 +298,7 @@ class Pattern:
             _refuse(f"stage {self._last.name!r} is repeated already", f"leave {call}(...) out")
         if least < 1 or (most is not None and most < least):
             what = f"a stage cannot be repeated {least} to {most} times" if most else f"{least} times is too few"
-            raise InvalidArgumentError(describe(what, remedy="give numbers from 1 on, the smaller one first"))
+            raise refused(InvalidArgumentError, what, "give numbers from 1 on, the smaller one first")
         return self._change(least=least, most=most, is_quantified=True)
 
     def _combine(self, call: str, inner: Contiguity) -> Pattern:
@@ -315,9 +319,7 @@ class Pattern:
 
 def _checked(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise TypeMismatchError(
-            describe(f"{name!r:.100} is not the name of a stage", remedy="pass a text, or a Pattern")
-        )
+        raise refused(TypeMismatchError, f"{name!r:.100} is not the name of a stage", "pass a text, or a Pattern")
     return name
 
 
@@ -331,4 +333,4 @@ def _grouped(pattern: Pattern, contiguity: Contiguity) -> Stage:
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
-    raise DefinitionError(describe(what, remedy=remedy))
+    raise refused(DefinitionError, what, remedy)

@@ -2,7 +2,7 @@
 
 Apart from `cep.py` because the automaton needs conditions and not the words by which patterns are written. Which kind a
 plain function is, is read from its parameters once, when the pattern is declared: a test of the record alone is made
-once for all partial matches, the other kind once for each.
+once for all partial matches, the other kind once for each. What can be computed on columns is not asked of records.
 
 Flink: org.apache.flink.cep.pattern.conditions.
 """
@@ -15,8 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from flintstream.errors import TypeMismatchError, describe
+import pyarrow.compute as pc
+
+from flintstream.errors import TypeMismatchError
+from flintstream.model.cep_columns import Columns, ExpressionCondition, joined_columns
 from flintstream.model.functions import FilterFunction, Function
+from flintstream.model.location import refused
 
 
 class ConditionContext(ABC):
@@ -55,16 +59,27 @@ class SimpleCondition(Function):
 class Condition:
     """A test as the automaton calls it: `test(value)` if it is `simple`, otherwise `test(value, ctx)`.
 
-    `functions` are the user's objects behind it, which are opened and closed.
+    `functions` are the user's objects behind it, which are opened and closed. `columns` computes for whole columns what
+    must hold; where it does, `rest` is what is still to be asked, None if nothing is.
     """
 
     test: Callable[..., Any]
     simple: bool
     functions: tuple[Function, ...] = ()
+    columns: Columns | None = None
+    rest: Callable[..., Any] | None = None
+
+    @property
+    def left(self) -> Callable[..., Any] | None:
+        """What is to be asked of a record where the columns hold, if there are any."""
+        return self.test if self.columns is None else self.rest
 
 
 def as_condition(condition: Any) -> Condition:
-    """Read a condition: one of the classes above, a FilterFunction, or a function of a record or of (record, ctx)."""
+    """Read a condition: a class above, a FilterFunction, a function of (record) or (record, ctx), an expression."""
+    if isinstance(condition, pc.Expression):
+        expression = ExpressionCondition(condition)
+        return Condition(expression, True, columns=expression.columns)
     if isinstance(condition, IterativeCondition):
         return Condition(condition.filter, False, (condition,))
     if isinstance(condition, SimpleCondition | FilterFunction):
@@ -72,7 +87,8 @@ def as_condition(condition: Any) -> Condition:
     wanted = _arity(condition) if callable(condition) else 0
     if wanted not in (1, 2):
         what = f"{condition!r:.100} is not a condition"
-        raise TypeMismatchError(describe(what, remedy="pass f(value) -> bool, f(value, ctx) -> bool or a condition"))
+        remedy = "pass f(value) -> bool, f(value, ctx) -> bool, a condition or an expression"
+        raise refused(TypeMismatchError, what, remedy)
     return Condition(cast("Callable[..., Any]", condition), wanted == 1)
 
 
@@ -88,32 +104,55 @@ def _arity(function: Callable[..., Any]) -> int:
 
 
 class _Joined:
-    """Two tests as one; a test of the record alone is asked first where that saves the other."""
+    """Two tests as one; the second is asked only where the first leaves it open."""
 
-    def __init__(self, first: Condition, second: Condition, wants_both: bool) -> None:
-        self._first, self._second, self._wants_both = first, second, wants_both
+    def __init__(self, first: Callable[..., Any], second: Callable[..., Any], simple: tuple[bool, bool]) -> None:
+        self._first, self._second = first, second
+        self._first_simple, self._second_simple = simple
 
     def __call__(self, value: Any, ctx: Any = None) -> bool:
-        first, second = self._first, self._second
-        found = bool(first.test(value) if first.simple else first.test(value, ctx))
-        if found is not self._wants_both:
+        found = bool(self._first(value) if self._first_simple else self._first(value, ctx))
+        if found is self._settles:
             return found
-        return bool(second.test(value) if second.simple else second.test(value, ctx))
+        return bool(self._second(value) if self._second_simple else self._second(value, ctx))
+
+    _settles = False
+
+
+class _Either(_Joined):
+    _settles = True
 
 
 def both(first: Condition | None, second: Condition) -> Condition:
     """Return the condition that both are fulfilled; without a first one, the second."""
-    return second if first is None else _join(first, second, True)
+    if first is None:
+        return second
+    columns, rest = first.columns or second.columns, None
+    if first.columns is not None and second.columns is not None:
+        columns = joined_columns(first.columns, second.columns, True)
+    if columns is not None:
+        # What is left to ask where the columns hold; of a condition that is all columns, nothing.
+        left = [(test, each.simple) for each in (first, second) if (test := each.left) is not None]
+        rest = _joined_tests(left) if left else None
+    test = _joined_tests([(first.test, first.simple), (second.test, second.simple)])
+    simple, functions = first.simple and second.simple, (*first.functions, *second.functions)
+    return Condition(test, simple, functions, columns, rest)
+
+
+def _joined_tests(tests: list[tuple[Callable[..., Any], bool]]) -> Callable[..., Any]:
+    first, simple = tests[0]
+    return first if len(tests) == 1 else _Joined(first, tests[1][0], (simple, tests[1][1]))
 
 
 def either(first: Condition | None, second: Condition) -> Condition:
     """Return the condition that one of both is fulfilled; without a first one, the second."""
-    return second if first is None else _join(first, second, False)
-
-
-def _join(first: Condition, second: Condition, wants_both: bool) -> Condition:
-    functions = (*first.functions, *second.functions)
-    return Condition(_Joined(first, second, wants_both), first.simple and second.simple, functions)
+    if first is None:
+        return second
+    simple, columns = (first.simple, second.simple), None
+    if first.columns is not None and second.columns is not None and first.rest is None and second.rest is None:
+        columns = joined_columns(first.columns, second.columns, False)
+    test = _Either(first.test, second.test, simple)
+    return Condition(test, all(simple), (*first.functions, *second.functions), columns)
 
 
 class IsInstance:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from flintstream.errors import DefinitionError, InvalidArgumentError, describe
+from flintstream.errors import DefinitionError, InvalidArgumentError
+from flintstream.model.location import refused
 
 
 class SkipKind(Enum):
@@ -60,11 +61,11 @@ class AfterMatchSkipStrategy:
         """Fail the job if a match has no record of the stage to skip to, or begins with it."""
         if self.pattern_name is None:
             what = f"{self.kind.value!r} skips to no stage, so none can be missed"
-            raise DefinitionError(describe(what, remedy="use it with skip_to_first(...) or skip_to_last(...)"))
+            raise refused(DefinitionError, what, "use it with skip_to_first(...) or skip_to_last(...)")
         return replace(self, throws_on_miss=True)
 
     def check(self, names: set[str]) -> None:
         """Raise if the stage to skip to is none of a pattern's."""
         if self.pattern_name is not None and self.pattern_name not in names:
             what = f"the pattern has no stage {self.pattern_name!r} to skip to"
-            raise InvalidArgumentError(describe(what, remedy=f"name one of {', '.join(sorted(names))}"))
+            raise refused(InvalidArgumentError, what, f"name one of {', '.join(sorted(names))}")

@@ -12,7 +12,8 @@ results of one advance of the watermark come in the order of time, for all keys.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import compress, repeat
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,11 @@ from flintstream.model.cep_functions import NearMiss, PatternProcessFunction, Ti
 from flintstream.model.context import TimeDomain
 from flintstream.model.tags import OutputTag
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flintstream.ops.batch import NO_TIMESTAMP, Batch
-from flintstream.ops.cep_match import Matcher, Partial, Partials, matched
+from flintstream.ops.batch import I64, NO_TIMESTAMP, Batch
+from flintstream.ops.cep_judge import Flags, Judge, Verdict
+from flintstream.ops.cep_match import Known, Matcher, matched
 from flintstream.ops.cep_nodes import compile_pattern
+from flintstream.ops.cep_state import Partial, Partials, PartialsTable
 from flintstream.ops.context import OperatorRuntimeContext
 from flintstream.ops.keyed import PIECE, TimedOperator
 from flintstream.ops.operator import OperatorContext, Output
@@ -36,7 +39,6 @@ from flintstream.ops.window import end_record_span
 from flintstream.state.codec import decode
 from flintstream.state.held import Held, HeldTable
 from flintstream.state.keygroups import hash_column, key_groups
-from flintstream.state.table import Table
 
 
 class _MatchContext(PatternProcessFunction.Context):
@@ -78,14 +80,16 @@ class PatternOperator(TimedOperator):
             function.open(runtime)
         on_miss = None if self._miss_tag is None else self._misses.append
         self._matcher = Matcher(automaton, self._pattern.skip_strategy, on_miss)
-        self._begin = self._matcher.begin
+        self._judge = Judge(automaton)
+        self._unknown = Verdict(repeat(None), None, self._matcher.tests)
         self._held = ctx.backend.table(f"{ctx.uid}/#waiting", HeldTable)
-        self._table = ctx.backend.table(f"{ctx.uid}/#partial-matches", lambda: Table("partial-matches"))
+        self._table = ctx.backend.table(f"{ctx.uid}/#partial-matches", PartialsTable)
         self._timeouts = self.timers.processing if self._by_clock else self.timers.event
         self._match_ctx = _MatchContext()
         self._on_timeout: Callable[..., Any] | None = None
         if isinstance(self._function, TimedOutPartialMatchHandler):
             self._on_timeout = self._function.process_timed_out_match
+        self._is_silent = self._on_timeout is None and self._miss_tag is None
 
     def close(self) -> None:
         for function in self._opened:
@@ -138,19 +142,44 @@ class PatternOperator(TimedOperator):
 
     def _play(self, due: Held, run: Run, emissions: Emissions) -> None:
         """The hot loop: one comparison, one look-up and one call for a record that has nothing to do with a match."""
-        data, timers, begin, rows = self._table.data, self._timeouts, self._begin, emissions.rows
+        keys = decode(due.values.field(0), due.kind[1][0])
+        verdict = self._judge.judge(due.values.field(1), due.kind[1][1])
+        known: Iterable[Known | None] = verdict.known
+        if verdict.begins is not None:
+            chosen = self._touched(keys, verdict.begins, verdict.heard)
+            due, keys = due.take(chosen), list(map(keys.__getitem__, chosen.tolist()))
+            known = list(map(list(known).__getitem__, chosen.tolist()))
+        self._matcher.tests = verdict.tests
+        table, timers, rows, take = self._table, self._timeouts, emissions.rows, self._take
+        data, begins, begin = table.data, self._matcher.begins, self._begin(verdict)
         steps = np.searchsorted(run.watermarks, due.times).tolist()
-        records = zip(due.times.tolist(), due.places.tolist(), steps, decode(due.values, due.kind), strict=True)
-        for time, place, step, (key, value) in records:
+        values = decode(due.values.field(1), due.kind[1][1])
+        records = zip(due.times.tolist(), due.places.tolist(), steps, keys, values, known, strict=False)
+        for time, place, step, key, value, truth in records:
             if timers.due <= time:
                 self._time_out(time, place, run, emissions)
-            partials = data[key]
-            if partials is None and begin is not None and not begin(value):
-                continue
+            if data[key] is None:
+                if begin is not None:
+                    if not begin(value):
+                        continue
+                elif not begins(value, time, truth):
+                    continue
             start = len(rows)
-            self._take(key, partials, value, time, rows)
+            take(key, value, time, truth, rows)
             if len(rows) > start:
                 emissions.end_timer(start, step, time, place, time)
+
+    def _touched(self, keys: list[Any], begins: Flags, heard: Flags | None) -> I64:
+        """Return the indices of records that may begin a match, or whose keys have or may get one."""
+        data, starting = self._table.data, set(compress(keys, begins.tolist()))
+        heard_of = range(len(keys)) if heard is None else np.flatnonzero(heard).tolist()
+        chosen = [index for index in heard_of if (key := keys[index]) in starting or data[key] is not None]
+        return np.fromiter(chosen, np.int64, len(chosen))
+
+    def _begin(self, verdict: Verdict) -> Callable[[Any], Any] | None:
+        """Return the one test of records that tells whether they begin a match, None if it is not as simple as that."""
+        begin = self._matcher.begin
+        return None if begin is None or verdict.begins is not None else verdict.tests[begin]
 
     def _time_out(self, time: int, place: int, run: Run, emissions: Emissions) -> None:
         """End the partial matches whose time is over before that of a key at this place."""
@@ -162,28 +191,32 @@ class PatternOperator(TimedOperator):
 
     def _take_all(self, run: Run, emissions: Emissions) -> None:
         """Give records to the matcher as they come: there is no other order by the clock."""
-        batch, data, begin, now = run.batch, self._table.data, self._begin, run.now
+        batch, table, now = run.batch, self._table, run.now
         assert batch.keys is not None
-        for index, (key, value) in enumerate(zip(batch.keys.rows(), batch.values.rows(), strict=True)):
+        verdict = self._judge.judge(*batch.values.column()) if self._judge.has_columns else self._unknown
+        self._matcher.tests, begins = verdict.tests, self._matcher.begins
+        records = zip(batch.keys.rows(), batch.values.rows(), verdict.known, strict=False)
+        for index, (key, value, truth) in enumerate(records):
             start = len(emissions.rows)
-            partials: Partials | None = data[key]
+            partials = table.of(key)
             if partials is not None and partials.timer is not None and partials.timer <= now:
                 self._timeouts.unregister(key, None, partials.timer)
                 self._end(key, partials, now, emissions.rows)
-                partials = data[key]
-            if partials is not None or begin is None or begin(value):
-                self._take(key, partials, value, now, emissions.rows)
+                partials = table.of(key)
+            if partials is not None or begins(value, now, truth):
+                self._take(key, value, now, truth, emissions.rows)
             end_record_span(emissions, start, index, NO_TIMESTAMP)
 
-    def _take(self, key: Any, partials: Partials | None, value: Any, time: int, rows: list[Any]) -> None:
+    def _take(self, key: Any, value: Any, time: int, known: Known | None, rows: list[Any]) -> None:
         self.backend.key = key
+        partials = self._table.of(key)
         is_new = partials is None
         if partials is None:
             partials = Partials()
-        matches = self._matcher.take(partials, value, time)
+        matches = self._matcher.take(partials, value, time, known)
         if matches or self._misses:
-            self._give(matches, time, rows)
-        if not is_new or partials.runs or partials.done:
+            self._give(matches or [], time, rows)
+        if matches is not None and (not is_new or partials.runs or partials.done):
             self._keep(key, partials)
 
     def _keep(self, key: Any, partials: Partials) -> None:
@@ -204,13 +237,16 @@ class PatternOperator(TimedOperator):
         self._table.put(key, partials)
 
     def fire(self, key: Any, namespace: Any, time: int, domain: TimeDomain, rows: list[Any]) -> int:
-        partials: Partials | None = self._table.data[key]
+        partials = self._table.of(key)
         if partials is not None:
             self._end(key, partials, time, rows)
         return NO_TIMESTAMP if self._by_clock else time
 
     def _end(self, key: Any, partials: Partials, time: int, rows: list[Any]) -> None:
         """End what is over at `time`; the key's timer is gone."""
+        if self._is_silent and self._matcher.is_all_over(partials, time):
+            self._table.delete(key)
+            return
         self.backend.key = key
         partials.timer = None
         matches, over = self._matcher.expire(partials, time)

@@ -1,93 +1,26 @@
-"""The partial matches of one key, and what a record or the time does to them.
+"""What a record or the time does to the partial matches of one key.
 
-What a partial match has taken is a chain of links from its newest record backwards, so that those which began alike
-share what they have in common, and Python frees what none needs any longer. When state is written, chains become lists
-with numbers, each record once. Partial matches are kept in the order of their first records: matches come by it, and
-strategies that skip look at the earliest one only.
+A record is asked about as little as can be: conditions on it alone once for all partial matches, and those that could
+be computed on whole columns not at all. A record that changes nothing, as most do, leaves state as it is.
 
-Flink: NFA, NFAState, ComputationState and SharedBuffer, whose version numbers and locks the chains make needless.
+Flink: NFA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flintstream.errors import JobError, describe
 from flintstream.model.cep_conditions import ConditionContext
 from flintstream.model.cep_functions import Match, NearMiss
 from flintstream.model.cep_skip import AfterMatchSkipStrategy, SkipKind
-from flintstream.ops.cep_nodes import Action, Automaton, Edge
+from flintstream.ops.cep_choices import Choice, Outcome, choice_of
+from flintstream.ops.cep_nodes import Action, Automaton
+from flintstream.ops.cep_state import Event, Link, Partial, Partials, chain
 
-Event = tuple[int, int, Any]
-"""Number in the order of its key, time, value."""
-Link = tuple[Any, str, Event]
-"""What was taken before (a link or None), for which stage, and the record."""
-
-
-class Partial(NamedTuple):
-    """A partial match, at a place of the automaton; a complete one has none."""
-
-    place: str
-    start: Event
-    link: Link
-
-
-class Partials:
-    """All partial matches of one key, and complete ones that wait for earlier partial ones."""
-
-    __slots__ = ("count", "done", "runs", "timer")
-
-    def __init__(self) -> None:
-        self.runs: list[Partial] = []
-        self.done: list[Partial] = []
-        self.count = 0
-        self.timer: int | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        events: dict[int, int] = {}
-        links: dict[int, int] = {}
-        event_rows: list[Event] = []
-        link_rows: list[tuple[int, str, int]] = []
-        for partial in (*self.runs, *self.done):
-            for link in reversed(list(chain(partial.link))):
-                if id(link) in links:
-                    continue
-                parent, name, event = link
-                if id(event) not in events:
-                    events[id(event)] = len(event_rows)
-                    event_rows.append(event)
-                link_rows.append((-1 if parent is None else links[id(parent)], name, events[id(event)]))
-                links[id(link)] = len(link_rows) - 1
-        runs, done = ([(each.place, links[id(each.link)]) for each in part] for part in (self.runs, self.done))
-        return _restored, (self.count, self.timer, event_rows, link_rows, runs, done)
-
-
-def _restored(
-    count: int,
-    timer: int | None,
-    events: list[Event],
-    rows: list[tuple[int, str, int]],
-    runs: list[tuple[str, int]],
-    done: list[tuple[str, int]],
-) -> Partials:
-    links: list[Link] = []
-    starts: list[Event] = []
-    for parent, name, event in rows:
-        links.append((None if parent < 0 else links[parent], name, events[event]))
-        starts.append(events[event] if parent < 0 else starts[parent])
-    partials = Partials()
-    partials.count, partials.timer = count, timer
-    partials.runs = [Partial(place, starts[link], links[link]) for place, link in runs]
-    partials.done = [Partial(place, starts[link], links[link]) for place, link in done]
-    return partials
-
-
-def chain(link: Link | None) -> Iterator[Link]:
-    """Yield a link and all before it, newest first."""
-    while link is not None:
-        yield link
-        link = link[0]
+Known = Sequence[bool | None]
+"""Of each condition whether it holds for a record; None if that is not known."""
 
 
 def matched(link: Link) -> Match:
@@ -115,109 +48,151 @@ class _Context(ConditionContext):
         return self.now
 
 
+class _Trees(dict[str, Choice | Outcome]):
+    """What to ask at each place, made when it is first reached."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        super().__init__()
+        self._nodes = automaton.nodes
+
+    def __missing__(self, place: str) -> Choice | Outcome:
+        tree = self[place] = choice_of(place, self._nodes[place].edges)
+        return tree
+
+
 class Matcher:
     """Runs an automaton over the partial matches of one key at a time.
 
-    `on_miss` is called for each partial match that comes to nothing, if anybody wants to know.
+    `on_miss` is called for each partial match that comes to nothing, if anybody wants to know. `tests` are the
+    conditions as they are asked where nothing is known of them.
     """
 
     def __init__(
         self, automaton: Automaton, skip: AfterMatchSkipStrategy, on_miss: Callable[[NearMiss], None] | None = None
     ) -> None:
         self._automaton, self._nodes = automaton, automaton.nodes
-        self._tests = [condition.test for condition in automaton.conditions]
+        self._trees, self._start = _Trees(automaton), choice_of(None, automaton.start)
+        self.tests = [condition.test for condition in automaton.conditions]
         self._simple = [condition.simple for condition in automaton.conditions]
         self._iterative = [number for number, simple in enumerate(self._simple) if not simple]
+        self._nothing: Known = [None] * len(self.tests)
+        self._has_gaps = automaton.has_gaps
         self._skip, self._on_miss = skip, on_miss
         self.context = _Context()
 
     @property
-    def begin(self) -> Callable[[Any], Any] | None:
-        """The test that every first record of a match passes, if one test alone says whether it is one."""
+    def begin(self) -> int | None:
+        """The condition that every first record of a match fulfils, if one on it alone says whether it is one."""
         start = self._automaton.start
-        if len(start) == 1 and len(start[0].yes) == 1 and not start[0].no and self._simple[start[0].yes[0]]:
-            return self._tests[start[0].yes[0]]
-        return None
+        alone = len(start) == 1 and len(start[0].yes) == 1 and not start[0].no
+        return start[0].yes[0] if alone and self._simple[start[0].yes[0]] else None
 
-    def take(self, partials: Partials, value: Any, time: int) -> list[Partial]:
-        """Give a record to all partial matches and return the matches that are complete now."""
-        event: Event = (partials.count, time, value)
-        partials.count += 1
-        truth: dict[int, bool] = {}
+    def begins(self, value: Any, time: int, known: Known | None = None) -> bool:
+        """Whether a record begins a match."""
         context = self.context
-        context.time = time
-        kept: list[Partial] = []
-        done: list[Partial] = []
-        for run in partials.runs:
-            context.link = run.link
-            self._step(run, event, truth, kept, done)
-            for number in self._iterative:
-                truth.pop(number, None)
-        context.link = None
-        for edge in self._automaton.start:
-            if self._follows(edge, value, truth):
-                self._went(edge, event, (None, edge.name, event), kept, done)
-        partials.runs = kept
-        if not done and not partials.done:
-            return done
-        return self._settle(partials, done, value)
+        context.time, context.link = time, None
+        return not self._decide(self._start, value, list(self._nothing if known is None else known)).is_idle
 
-    def _step(
-        self, run: Partial, event: Event, truth: dict[int, bool], kept: list[Partial], done: list[Partial]
-    ) -> None:
+    def take(self, partials: Partials, value: Any, time: int, known: Known | None = None) -> list[Partial] | None:
+        """Give a record to all partial matches and return the matches that are complete now; None: nothing changed."""
+        known = self._nothing if known is None else known
+        truth, iterative, tests, simple = list(known), self._iterative, self.tests, self._simple
+        event: Event = (partials.count, time, value)
+        context, trees, runs = self.context, self._trees, partials.runs
+        context.time = time
+        kept: list[Partial] | None = None
+        done: list[Partial] = []
+        for index, run in enumerate(runs):
+            if iterative:
+                context.link = run.link
+                for number in iterative:
+                    truth[number] = known[number]
+            # As `_decide` does; here it is on the path of every record and every partial match.
+            choice = trees[run[0]]
+            while type(choice) is Choice:
+                number = choice.number
+                holds = truth[number]
+                if holds is None:
+                    test = tests[number]
+                    holds = truth[number] = bool(test(value) if simple[number] else test(value, context))
+                answer = choice.yes if holds else choice.no
+                choice = choice.grow(holds) if answer is None else answer
+            outcome: Any = choice
+            if outcome.is_idle:
+                if kept is not None:
+                    kept.append(run)
+                continue
+            if kept is None:
+                kept = runs[:index]
+            self._step(run, outcome, event, kept, done)
+        context.link = None
+        for number in iterative:
+            truth[number] = known[number]
+        begun = self._decide(self._start, value, truth)
+        if not begun.is_idle:
+            kept = list(runs) if kept is None else kept
+            for edge in begun.moves:
+                if edge.target is not None:
+                    kept.append(Partial(edge.target, event, (None, edge.name, event)))
+                if edge.completes:
+                    done.append(Partial("", event, (None, edge.name, event)))
+        if kept is None:
+            return None
+        partials.runs = kept
+        partials.count += 1
+        return self._settle(partials, done, value) if done or partials.done else done
+
+    def _step(self, run: Partial, outcome: Outcome, event: Event, kept: list[Partial], done: list[Partial]) -> None:
         """Let a record do to one partial match what it does."""
         before, completed = len(kept), len(done)
-        stopped: Edge | None = None
-        for edge in self._nodes[run.place].edges:
-            if not self._follows(edge, event[2], truth):
-                continue
-            match edge.action:
-                case Action.TAKE:
-                    self._went(edge, run.start, (run.link, edge.name, event), kept, done)
-                case Action.IGNORE:
-                    assert edge.target is not None
-                    kept.append(run if edge.target == run.place else Partial(edge.target, run.start, run.link))
-                case Action.END:
-                    done.append(run)
-                case Action.STOP:
-                    stopped = edge
+        for edge in outcome.moves:
+            if edge.action is Action.TAKE:
+                if edge.gap_ms is not None and event[1] - run.link[2][1] >= edge.gap_ms:
+                    continue
+                link = (run.link, edge.name, event)
+                if edge.target is not None:
+                    kept.append(Partial(edge.target, run.start, link))
+                if edge.completes:
+                    done.append(Partial("", run.start, link))
+            elif edge.action is Action.IGNORE:
+                assert edge.target is not None
+                kept.append(run if edge.target == run.place else Partial(edge.target, run.start, run.link))
+            else:
+                done.append(run)
+        stopped = outcome.stop
         if stopped is not None:
             del kept[before:]
         if self._on_miss is not None and len(kept) == before and len(done) == completed:
             name = self._nodes[run.place].name if stopped is None else stopped.name
             self._on_miss(NearMiss(matched(run.link), name, "condition" if stopped is None else "not", event[2]))
 
-    @staticmethod
-    def _went(edge: Edge, start: Event, link: Link, kept: list[Partial], done: list[Partial]) -> None:
-        if edge.target is not None:
-            kept.append(Partial(edge.target, start, link))
-        if edge.completes:
-            done.append(Partial("", start, link))
-
-    def _follows(self, edge: Edge, value: Any, truth: dict[int, bool]) -> bool:
-        for number in edge.yes:
-            holds = truth.get(number)
-            if not (self._ask(number, value, truth) if holds is None else holds):
-                return False
-        for number in edge.no:
-            holds = truth.get(number)
-            if self._ask(number, value, truth) if holds is None else holds:
-                return False
-        return True
-
-    def _ask(self, number: int, value: Any, truth: dict[int, bool]) -> bool:
-        test = self._tests[number]
-        holds = truth[number] = bool(test(value) if self._simple[number] else test(value, self.context))
-        return holds
+    def _decide(self, choice: Choice | Outcome, value: Any, truth: list[bool | None]) -> Outcome:
+        while type(choice) is Choice:
+            number = choice.number
+            holds = truth[number]
+            if holds is None:
+                test = self.tests[number]
+                holds = truth[number] = bool(test(value) if self._simple[number] else test(value, self.context))
+            answer = choice.yes if holds else choice.no
+            choice = choice.grow(holds) if answer is None else answer
+        return choice  # pyright: ignore[reportReturnType]  # it knows no `type(...) is` of a union's rest
 
     def expiry(self, partials: Partials) -> int | None:
         """Return when the time of the first partial match is over, None if never."""
         window = self._automaton.window_ms
-        times = [] if window is None or not partials.runs else [partials.runs[0].start[1] + window]
-        if self._automaton.has_gaps:
-            gaps = ((self._nodes[run.place].gap_ms, run.link[2][1]) for run in partials.runs)
-            times += [gap + last for gap, last in gaps if gap is not None]
-        return min(times, default=None)
+        first = None if window is None or not partials.runs else partials.runs[0].start[1] + window
+        if not self._has_gaps:
+            return first
+        gaps = ((self._nodes[run.place].gap_ms, run.link[2][1]) for run in partials.runs)
+        times = [gap + last for gap, last in gaps if gap is not None]
+        return min(times if first is None else [first, *times], default=None)
+
+    def is_all_over(self, partials: Partials, time: int) -> bool:
+        """Whether a key has one partial match, whose time is over, and nothing else: mostly it is so."""
+        window, runs = self._automaton.window_ms, partials.runs
+        if window is None or len(runs) != 1 or partials.done or time - runs[0].start[1] < window:
+            return False
+        return not self._nodes[runs[0].place].is_pending
 
     def expire(self, partials: Partials, time: int) -> tuple[list[Partial], list[Partial]]:
         """End all partial matches whose time is over; return the matches that this completes, and those timed out."""

@@ -8,7 +8,9 @@ own: the edges of the next place are edges of this one too, so a record needs on
 Flink: NFACompiler, State and StateTransition; here the states have structure, so that none is copied or renamed.
 Differs from Flink: a partial match that waits for the next repetition of a group tries what follows the group once,
 not again for each record that it leaves out, which would give the same match twice; a stage forbidden before a repeated
-stage is forbidden before its first record only.
+stage is forbidden before its first record only; a repeated stage that must not be followed by another is a match when
+the time is over whether or not other records came meanwhile; a time since the previous record holds also where a stage
+before may be repeated or left out.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Action(Enum):
 class Edge:
     """Followed if all conditions `yes` hold and none of `no`, both by number.
 
-    `target` is where the partial match waits then, None if nowhere; a record taken may also complete a match.
+    `target` is where the partial match waits then, None if nowhere; a record taken may also complete a match. It is
+    taken only in less than `gap_ms` since the record before.
     """
 
     yes: tuple[int, ...]
@@ -45,11 +48,12 @@ class Edge:
     name: str
     target: str | None = None
     completes: bool = False
+    gap_ms: int | None = None
 
 
 @dataclass(slots=True)
 class Node:
-    """A place where partial matches wait; `is_pending` ones are matches once their time is over."""
+    """A place where partial matches wait, for `gap_ms` since their last record; `is_pending` ones are matches then."""
 
     name: str
     is_pending: bool
@@ -131,7 +135,12 @@ class _Compiler:
             stage = self._stage(place.frames)
             node = self._nodes[place.label]
             node.edges = self._edges_of(place)
-            node.is_pending = stage.contiguity is Contiguity.NOT_FOLLOW
+            node.is_pending = self._is_pending(place, set())
+            gaps = [edge.gap_ms for edge in node.edges if edge.action is Action.TAKE]
+            if stage.contiguity is Contiguity.NOT_FOLLOW:
+                node.gap_ms = stage.gap_ms
+            elif gaps and None not in gaps:
+                node.gap_ms = max(gap for gap in gaps if gap is not None)
         begins = [edge for edge in start if edge.action is Action.TAKE]
         return Automaton(self._nodes, begins, list(self._numbers), self._pattern.window_ms)
 
@@ -216,6 +225,15 @@ class _Compiler:
         seen.add(place.label)
         return any(self._ends(target, seen) for target, _ in self._exits(place))
 
+    def _is_pending(self, place: _Place, seen: set[str]) -> bool:
+        """Whether nothing more must come, only something must not: so a partial match is one when its time is over."""
+        if self._stage(place.frames).contiguity is Contiguity.NOT_FOLLOW:
+            return True
+        if place.label in seen:
+            return False
+        seen.add(place.label)
+        return any(target is not None and self._is_pending(target, seen) for target, _ in self._exits(place))
+
     def _spread(self, place: _Place, terms: _Terms, seen: set[str]) -> None:
         """Add the edges of a place, and of those that it leads to without a record."""
         if place.label in seen:
@@ -272,7 +290,8 @@ class _Compiler:
         yes = tuple(dict.fromkeys(map(self._number, terms.yes)))
         no = tuple(dict.fromkeys(self._number(each) for each in terms.no if each is not None))
         label = None if target is None else self._node(target)
-        self._edges.append(Edge(yes, no, action, stage.name, label, completes))
+        gap = stage.gap_ms if action is Action.TAKE else None
+        self._edges.append(Edge(yes, no, action, stage.name, label, completes, gap))
 
     def _number(self, condition: Condition) -> int:
         return self._numbers.setdefault(condition, len(self._numbers))
@@ -280,7 +299,7 @@ class _Compiler:
     def _node(self, place: _Place) -> str:
         if place.label not in self._nodes:
             stage = self._stage(place.frames)
-            self._nodes[place.label] = Node(stage.name, False, stage.gap_ms)
+            self._nodes[place.label] = Node(stage.name, False, None)
             self._waiting.append(place)
         return place.label
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flintstream.cep import AfterMatchSkipStrategy, Pattern
+from flintstream.cep import AfterMatchSkipStrategy, Pattern, WithinType
 from flintstream.model.cep_skip import SkipKind
 
 Path = tuple[tuple[int, int], ...]
@@ -27,6 +27,7 @@ class Step:
     inner: str = "followed_by"
     greedy: bool = False
     until: str = ""
+    gap: int | None = None
 
     @property
     def negated(self) -> bool:
@@ -52,6 +53,7 @@ def pattern_of(steps: Sequence[Step], skip: AfterMatchSkipStrategy | None = None
         pattern = pattern.until(lambda value, letters=step.until: value in letters) if step.until else pattern
         pattern = pattern.greedy() if step.greedy else pattern
         pattern = pattern.optional() if step.optional else pattern
+        pattern = pattern if step.gap is None else pattern.within(step.gap, WithinType.PREVIOUS_AND_CURRENT)
     assert pattern is not None
     return pattern if within is None else pattern.within(within)
 
@@ -113,6 +115,18 @@ class Oracle:
             return [step for step in following if step.kind == "not_followed_by"]
         return [step for step in self.steps[stage + 1 : target] if step.kind == "not_followed_by"]
 
+    @property
+    def _ends_with_absence(self) -> bool:
+        return self.steps[-1].kind == "not_followed_by"
+
+    def _is_absent(self, path: Path, until: int) -> bool:
+        """Whether a partial match only waits for its time to be over, and nothing forbidden came up to `until`."""
+        final, last = len(self.steps) - 1, path[-1][1]
+        if not self._ends_with_absence or not self._can_leave(path, final):
+            return False
+        gap = range(last + 1, min(until + 1, len(self.text)))
+        return not any(self._is(index, self.steps[final].letters) for index in gap)
+
     def _count(self, path: Path) -> int:
         return sum(stage == path[-1][0] for stage, _ in path)
 
@@ -125,11 +139,13 @@ class Oracle:
         """Whether a partial match may wait for `target` and leave out all records after its last up to `until`."""
         stage, last = path[-1]
         step, same = self.steps[target], stage == target
-        gap = range(last + 1, until + 1)
+        gap = range(last + 1, min(until + 1, len(self.text)))
         if same:
             if step.most is not None and self._count(path) >= step.most:
                 return False
         elif not self._can_leave(path, target):
+            return False
+        if step.gap is not None and until - last >= step.gap:
             return False
         if any(self._is(index, each.letters) for index in gap for each in self._forbidden(stage, target)):
             return False
@@ -156,6 +172,9 @@ class Oracle:
 
     def _may_follow(self, path: Path, target: int, index: int) -> bool:
         stage, last = path[-1]
+        gap = self.steps[target].gap
+        if gap is not None and index - last >= gap:
+            return False
         if not self._takes(self.steps[target], index) or not self._may_wait(path, target, index - 1):
             return False
         if index == last + 1 and not self._next_allowed(path, index):
@@ -167,6 +186,8 @@ class Oracle:
     def _completes(self, path: Path) -> bool:
         stage = path[-1][0]
         rest = self.steps[stage + 1 :]
+        if rest and self._ends_with_absence:
+            return False
         # A stage that is forbidden before others which may be left out does not keep a match waiting, as in Flink.
         enough = all(step.optional or step.kind == "not_followed_by" for step in rest)
         return self._count(path) >= self.steps[stage].least and enough
@@ -181,12 +202,18 @@ class Oracle:
                 in_time = index < len(self.text) and index - path[0][1] < self.within
                 if in_time and self._can_leave(path, final) and self._next_allowed(path, index):
                     found.append((index, path))
+        for path in self.paths:
+            over = path[0][1] + self.within
+            if self._is_absent(path, over - 1) and not self._is_cut(path):
+                found.append((over, path))
         return found
 
     def is_alive(self, path: Path, index: int) -> bool:
         """Whether a partial match still waits for something after a record."""
         if path[-1][1] > index or self._is_cut(path) or index - path[0][1] >= self.within:
             return False
+        if self._is_absent(path, index):
+            return True
         targets = range(path[-1][0], len(self.steps))
         return any(
             self._may_wait(path, target, index)
@@ -203,7 +230,7 @@ def check_skips(oracle: Oracle, skip: AfterMatchSkipStrategy, given: Sequence[tu
     dead: set[int] = set()
     waiting: list[Path] = []
     rest = list(given)
-    for index in range(len(oracle.text)):
+    for index in range(len(oracle.text) + max(0, min(oracle.within, 20))):
         waiting += [path for end, path in oracle.matches() if end == index and path[0][1] not in dead]
         while waiting:
             alive = {p[0][1] for p in oracle.paths if oracle.is_alive(p, index)} - dead

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from flintstream.cep import AfterMatchSkipStrategy, NearMiss, Pattern, WithinType
 from flintstream.errors import IncompatibleStateError, JobError
-from flintstream.ops.cep_match import Matcher, Partial, Partials, chain
+from flintstream.ops.cep_match import Matcher
 from flintstream.ops.cep_nodes import compile_pattern
+from flintstream.ops.cep_state import Partial, Partials, chain, encode_partials, unpack
+from flintstream.state.codec import decode
 from tests.unit.ops.cep_oracle import Oracle, Path, Step, check_skips, pattern_of
 
 SKIPS = [
@@ -26,19 +28,27 @@ SKIPS = [
 
 
 def path_of(partial: Partial) -> Path:
-    return tuple((int(name), event[0]) for _, name, event in reversed(list(chain(partial.link))))
+    return tuple((int(name), event[1]) for _, name, event in reversed(list(chain(partial.link))))
+
+
+def restarted(partials: Partials) -> Partials:
+    """Return partial matches as they are after a restart, by way of columns."""
+    (packed,) = decode(*encode_partials([partials]))
+    return unpack(packed)
 
 
 def found(pattern: Pattern, text: str, restart: bool = False) -> list[tuple[int, Path]]:
-    """Return what the automaton gives for each record, whose time is its index; with `restart` by way of pickle."""
+    """Return what the automaton gives for each record, whose time is its index; with `restart` by way of state."""
     matcher, partials = Matcher(compile_pattern(pattern), pattern.skip_strategy), Partials()
     given: list[tuple[int, Path]] = []
     for index, letter in enumerate(text):
         done, _ = matcher.expire(partials, index)
-        done += matcher.take(partials, letter, index)
+        done += matcher.take(partials, letter, index) or ()
         given += [(index, path_of(each)) for each in done]
         if restart:
-            partials = pickle.loads(pickle.dumps(partials))
+            partials = restarted(partials)
+    for time in range(len(text), len(text) + 20):
+        given += [(time, path_of(each)) for each in matcher.expire(partials, time)[0]]
     return given
 
 
@@ -65,7 +75,20 @@ def sequences(draw: Any) -> list[Step]:
         steps.append(Step(kind, draw(LETTERS), least, most, optional, inner, greedy, until))
     if not steps[-1].optional and not has_greedy and draw(st.integers(0, 4)) == 0:
         steps.append(Step("not_next", draw(LETTERS)))
-    return steps
+    return [_with_gap(draw, number, step) for number, step in enumerate(steps)]
+
+
+def _with_gap(draw: Any, number: int, step: Step) -> Step:
+    is_plain = not step.negated and (step.least, step.most, step.optional) == (1, 1, False)
+    return replace(step, gap=draw(st.integers(1, 3))) if number and is_plain and draw(st.integers(0, 3)) == 0 else step
+
+
+@st.composite
+def absences(draw: Any) -> list[Step]:
+    """Return stages of which the last one must not come until the time is over."""
+    steps = [step for step in draw(sequences()) if not step.negated]
+    steps[-1] = replace(steps[-1], optional=False, greedy=False)
+    return [*steps, Step("not_followed_by", draw(LETTERS))]
 
 
 TEXTS = st.text("abcd", max_size=8)
@@ -88,10 +111,21 @@ def test_a_strategy_skips_what_it_says(steps, text, within, skip, restart):
     check_skips(Oracle(steps, text, within), skip, found(pattern_of(steps, skip, within), text, restart))
 
 
+@settings(max_examples=300, deadline=None)
+@given(steps=absences(), text=TEXTS, within=st.integers(1, 6), skip=st.none() | st.sampled_from(SKIPS[:2]))
+def test_what_does_not_come_is_a_match_when_the_time_is_over(steps, text, within, skip):
+    steps = [replace(step, gap=None if step.gap is None else min(step.gap, within)) for step in steps]
+    oracle, given = Oracle(steps, text, within), found(pattern_of(steps, skip, within), text)
+    if skip is None:
+        assert sorted(given) == sorted(oracle.matches())
+    else:
+        check_skips(oracle, skip, given)
+
+
 def words(pattern: Pattern, *events: str) -> list[str]:
     """Return matches as text; events are named by a letter and a number, and conditions look at the letter."""
     matcher, partials = Matcher(compile_pattern(pattern), pattern.skip_strategy), Partials()
-    given = [each for time, event in enumerate(events) for each in matcher.take(partials, event, time)]
+    given = [each for time, event in enumerate(events) for each in matcher.take(partials, event, time) or ()]
     return [" ".join(event[2] for _, _, event in reversed(list(chain(each.link)))) for each in given]
 
 
@@ -155,7 +189,7 @@ def test_a_condition_sees_what_was_taken_before():
 def test_what_may_not_follow_is_a_match_when_the_time_is_over():
     pattern = Pattern.begin("a").where(stage("a")).not_followed_by("b").where(stage("b")).within(3)
     matcher, partials = Matcher(compile_pattern(pattern), pattern.skip_strategy), Partials()
-    assert matcher.take(partials, "a1", 0) == matcher.take(partials, "c", 2) == []
+    assert (matcher.take(partials, "a1", 0), matcher.take(partials, "c", 2)) == ([], None)
     assert matcher.expiry(partials) == 3
     done, over = matcher.expire(partials, 3)
     assert ([event[2] for _, _, event in chain(done[0].link)], over, partials.runs) == (["a1"], [], [])
@@ -205,7 +239,7 @@ def test_long_chains_survive_a_restart():
     for time in range(5_000):
         partials.runs = partials.runs[:2]
         matcher.take(partials, "a", time)
-    restored: Partials = pickle.loads(pickle.dumps(partials))
+    restored = restarted(partials)
     assert [len(list(chain(run.link))) for run in restored.runs] == [len(list(chain(r.link))) for r in partials.runs]
 
 
