@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from flintstream.model.metrics import Counter, Distribution, Meter, Metric, MetricGroup
+from flintstream.model.metrics import (
+    Counter,
+    Distribution,
+    DistributionResult,
+    Histogram,
+    HistogramStatistics,
+    Meter,
+    MeterResult,
+    Metric,
+    MetricGroup,
+)
 
 __all__ = [
     "Counter",
     "Distribution",
+    "DistributionResult",
+    "Histogram",
+    "HistogramStatistics",
     "Meter",
+    "MeterResult",
     "Metric",
     "MetricGroup",
 ]
