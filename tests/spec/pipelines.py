@@ -37,7 +37,17 @@ from flintstream import (
     monotonous,
 )
 from flintstream.model.time import MIN_TIMESTAMP
-from tests.spec import programs
+from tests.spec import (
+    programs,
+    programs_async,  # noqa: F401  # fills the table of programs
+    programs_broadcast,  # noqa: F401  # fills the table of programs
+    programs_functions,  # noqa: F401  # fills the table of programs
+    programs_joins,  # noqa: F401  # fills the table of programs
+    programs_patterns,  # noqa: F401  # fills the table of programs
+    programs_reference,  # noqa: F401  # fills the table of programs
+    programs_ttl,  # noqa: F401  # fills the table of programs
+    programs_vectorised,  # noqa: F401  # fills the table of programs
+)
 from tests.spec.functions import evaluate, show_late
 from tests.spec.job import Declare, Outputs, ScriptedSource
 from tests.spec.transcript import LATE, MAIN, SourceSpec, Transcript, TranscriptError
