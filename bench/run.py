@@ -167,6 +167,43 @@ def contests(scale: float) -> list[Contest]:
             {"tumbling": "0.25x"},
         ),
         Contest(
+            "broadcast",
+            "each event looked up in broadcast state of 1,000 names, against a map that has them in a dict",
+            [
+                Entry("broadcast state", "ours/broadcast.py", many(40e6)),
+                Entry("plain map", "ours/broadcast.py", [*many(40e6), "--shape", "map"]),
+            ],
+            rate,
+            "events/s",
+            {"plain map": "0.5x"},
+        ),
+        Contest(
+            "pattern",
+            "a pattern of three steps within 10 s, 100,000 keys, an event per key and second, parallelism 2, against "
+            "conditions on columns and against the same by hand (state and timers)",
+            [
+                Entry("flintstream, functions as conditions", "ours/pattern.py", many(8e6)),
+                Entry("flintstream, conditions on columns", "ours/pattern.py", [*many(8e6), "--by", "columns"]),
+                Entry("keyed process function by hand", "ours/pattern.py", [*many(8e6), "--by", "hand"]),
+            ],
+            rate,
+            "events/s",
+            {},
+        ),
+        Contest(
+            "interval-join",
+            "interval join of two streams, each record meets two within 3 s of event time, 100,000 keys, parallelism 2",
+            [
+                Entry("flintstream", "ours/interval_join.py", many(20e6)),
+                Entry("spark stream-stream join", "rivals/interval_join_stock_spark.py", many(6e6), "spark"),
+                Entry("pyflink KeyedCoProcessFunction", "rivals/interval_join_pyflink.py", many(1e6), "flink"),
+                Entry("flintstream, a Python function", "ours/interval_join.py", [*many(20e6), "--function"]),
+            ],
+            rate,
+            "events/s",
+            {"spark stream-stream join": "1x"},
+        ),
+        Contest(
             "tiny",
             "epoch on tiny input, against a bare micro-batch with a shuffle and two identity mapInArrow stages",
             [

@@ -5,8 +5,9 @@ set -eu
 say() { printf 'setup: %s\n' "$*" >&2; }
 
 # A name on the PATH proves nothing (pyenv keeps one for every version it has ever heard of): ask each to run.
+# The newest comes last: DataSketches, which the tests need, has no wheels for it yet.
 find_python() {
-  for name in python3.14 python3.13 python3.12 python3.11 python3; do
+  for name in python3.13 python3.12 python3.11 python3.14 python3; do
     if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
       command -v "$name"
       return

@@ -10,6 +10,7 @@ from flintstream.api.aggregates import (
     approx_quantile,
     avg,
     collect_list,
+    computed_by,
     count,
     count_distinct,
     first_of,
@@ -23,11 +24,16 @@ from flintstream.api.aggregates import (
     top_n,
     variance,
 )
+from flintstream.api.async_data_stream import AsyncDataStream
+from flintstream.api.broadcast import BroadcastConnectedStream, BroadcastStream
 from flintstream.api.collect import CloseableIterator
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
 from flintstream.api.connected import ConnectedStreams
 from flintstream.api.datastream import DataStream, KeyedStream
 from flintstream.api.environment import StreamExecutionEnvironment
+from flintstream.api.joins import CoGroupedStreams, CoGroupedWindows, JoinedStreams, JoinedWindows
+from flintstream.api.joins_interval import IntervalJoin, IntervalJoined
+from flintstream.api.joins_reference import LookupJoined, RegularJoined, TemporalJoined
 from flintstream.api.no_effect import NoEffectWarning
 from flintstream.api.sink import DataStreamSink
 from flintstream.api.windowed import AllWindowedStream, WindowedStream
@@ -84,6 +90,7 @@ from flintstream.model.config import (
 from flintstream.model.connect import Committer, Sink, SinkWriter, Source, Split, SplitSource, WriterContext
 from flintstream.model.context import KeyedStateStore, OperatorStateStore, RuntimeContext, TimeDomain, TimerService
 from flintstream.model.evictors import CountEvictor, DeltaEvictor, DeltaFunction, Evictor, TimeEvictor, TimestampedValue
+from flintstream.model.evolution import evolves
 from flintstream.model.functions import (
     AggregateFunction,
     FilterFunction,
@@ -95,13 +102,33 @@ from flintstream.model.functions import (
     Partitioner,
     ReduceFunction,
 )
+from flintstream.model.functions_async import (
+    NO_RETRY_STRATEGY,
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+)
 from flintstream.model.functions_broadcast import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
+    KeyedStateFunction,
 )
 from flintstream.model.functions_co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
+from flintstream.model.functions_join import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    ProcessJoinFunction,
+    TaggedUnion,
+)
+from flintstream.model.functions_lookup import AsyncLookupFunction, LookupCache, LookupFunction
 from flintstream.model.functions_process import KeyedProcessFunction, ProcessFunction
+from flintstream.model.functions_vectorised import Groups, VectorizedAggregateFunction, vectorized
 from flintstream.model.functions_window import (
     AllWindowFunction,
     PassThroughAllWindowFunction,
@@ -111,7 +138,18 @@ from flintstream.model.functions_window import (
     WindowFunction,
 )
 from flintstream.model.job import CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
-from flintstream.model.metrics import Counter, Distribution, Meter, Metric, MetricGroup
+from flintstream.model.joins_reference import Change
+from flintstream.model.metrics import (
+    Counter,
+    Distribution,
+    DistributionResult,
+    Histogram,
+    HistogramStatistics,
+    Meter,
+    MeterResult,
+    Metric,
+    MetricGroup,
+)
 from flintstream.model.panes import Pane, PaneInfo, PaneTiming
 from flintstream.model.row import Row, RowKind
 from flintstream.model.serializers import (
@@ -137,6 +175,18 @@ from flintstream.model.state import (
     StateDescriptor,
     ValueState,
     ValueStateDescriptor,
+)
+from flintstream.model.state_summaries import (
+    DistinctCountState,
+    DistinctCountStateDescriptor,
+    QuantilesState,
+    QuantilesStateDescriptor,
+    ReservoirState,
+    ReservoirStateDescriptor,
+    SummaryState,
+    SummaryStateDescriptor,
+    TopKState,
+    TopKStateDescriptor,
 )
 from flintstream.model.state_ttl import StateTtlConfig
 from flintstream.model.tags import OutputTag
@@ -179,24 +229,36 @@ from flintstream.model.window_assigner import MergingWindowAssigner, WindowAssig
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow, Window
 
 __all__ = [
+    "NO_RETRY_STRATEGY",
     "AggregateFunction",
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AllWindowFunction",
     "AllWindowedStream",
     "AppendingState",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncLookupFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BasicArrayTypeInfo",
     "BasicType",
     "BasicTypeInfo",
+    "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastState",
+    "BroadcastStream",
     "BucketAssigner",
     "CalendarWindows",
+    "Change",
     "CheckpointConfig",
     "CheckpointingMode",
     "CloseableIterator",
     "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoGroupedStreams",
+    "CoGroupedWindows",
     "CoMapFunction",
     "CoProcessFunction",
     "CollectSink",
@@ -226,7 +288,10 @@ __all__ = [
     "DeltaWindows",
     "DictTypeInfo",
     "DiscardingSink",
+    "DistinctCountState",
+    "DistinctCountStateDescriptor",
     "Distribution",
+    "DistributionResult",
     "Duration",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
@@ -236,32 +301,47 @@ __all__ = [
     "EventTimeTrigger",
     "Evictor",
     "ExecutionConfig",
+    "ExponentialBackoffDelayRetryStrategy",
     "ExternalizedCheckpointRetention",
     "Field",
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
     "FilterFunction",
+    "FixedDelayRetryStrategy",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "FlintstreamError",
     "Function",
     "GlobalWindow",
     "GlobalWindowSerializer",
     "GlobalWindows",
+    "Groups",
+    "Histogram",
+    "HistogramStatistics",
     "Instant",
+    "IntervalJoin",
+    "IntervalJoined",
     "JobClient",
     "JobExecutionResult",
     "JobID",
     "JobStatus",
+    "JoinFunction",
+    "JoinedStreams",
+    "JoinedWindows",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedStateFunction",
     "KeyedStateStore",
     "KeyedStream",
     "ListState",
     "ListStateDescriptor",
     "ListTypeInfo",
+    "LookupCache",
+    "LookupFunction",
+    "LookupJoined",
     "MapFunction",
     "MapState",
     "MapStateDescriptor",
@@ -269,10 +349,12 @@ __all__ = [
     "MergingState",
     "MergingWindowAssigner",
     "Meter",
+    "MeterResult",
     "Metric",
     "MetricGroup",
     "NeverTrigger",
     "NoEffectWarning",
+    "NoRetryStrategy",
     "NullByteKeySelector",
     "NumberSequenceSource",
     "ObjectArrayTypeInfo",
@@ -291,15 +373,22 @@ __all__ = [
     "PrintSink",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
     "ProcessingTimeoutTrigger",
     "PurgingTrigger",
+    "QuantilesState",
+    "QuantilesStateDescriptor",
     "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",
+    "RegularJoined",
+    "ReservoirState",
+    "ReservoirStateDescriptor",
+    "RetryPredicate",
     "RollingPolicy",
     "Row",
     "RowKind",
@@ -321,6 +410,10 @@ __all__ = [
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "StreamFormat",
+    "SummaryState",
+    "SummaryStateDescriptor",
+    "TaggedUnion",
+    "TemporalJoined",
     "Time",
     "TimeDomain",
     "TimeEvictor",
@@ -329,6 +422,8 @@ __all__ = [
     "TimerService",
     "TimestampAssigner",
     "TimestampedValue",
+    "TopKState",
+    "TopKStateDescriptor",
     "Trigger",
     "TriggerExpression",
     "TriggerResult",
@@ -341,6 +436,7 @@ __all__ = [
     "UntilWindows",
     "ValueState",
     "ValueStateDescriptor",
+    "VectorizedAggregateFunction",
     "Watermark",
     "WatermarkGenerator",
     "WatermarkOutput",
@@ -360,11 +456,13 @@ __all__ = [
     "calendar",
     "choice",
     "collect_list",
+    "computed_by",
     "constant",
     "count",
     "count_distinct",
     "each",
     "every",
+    "evolves",
     "first_of",
     "integers",
     "last_of",
@@ -386,4 +484,5 @@ __all__ = [
     "tumbling",
     "uniform",
     "variance",
+    "vectorized",
 ]

@@ -11,13 +11,11 @@ from flintstream import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    StateTtlConfig,
-    Time,
     Types,
     ValueStateDescriptor,
 )
-from flintstream.errors import TypeMismatchError, UnsupportedError
-from tests.capabilities.parameters import ABSENT, Bench, case
+from flintstream.errors import TypeMismatchError
+from tests.capabilities.parameters import Bench, case
 from tests.capabilities.support import collect
 
 INT, TEXT = Types.INT(), Types.STRING()
@@ -81,13 +79,6 @@ def shared(make: Any, getter: str) -> Any:
         )
 
     return program
-
-
-def expiring(bench: Bench, ttl: Any) -> Any:
-    descriptor = ValueStateDescriptor("x")
-    if ttl is not ABSENT:
-        descriptor.enable_time_to_live(ttl)
-    return kept("state", descriptor, 1)(bench)
 
 
 class Count(AggregateFunction):
@@ -170,10 +161,4 @@ case(
     lambda b, t: kept("aggregating_state", AggregatingStateDescriptor("x", Count(), t), 1)(b),
     (None, [1]),
     (TEXT, TypeMismatchError),
-)
-case(
-    "StateDescriptor.enable_time_to_live.ttl_config",
-    expiring,
-    (ABSENT, [1]),
-    (StateTtlConfig.new_builder(Time.seconds(1)).build(), UnsupportedError),
 )

@@ -8,7 +8,6 @@ from flintstream import (
     CollectSink,
     CoMapFunction,
     DiscardingSink,
-    MapStateDescriptor,
     OutputTag,
     ProcessFunction,
     Types,
@@ -22,7 +21,6 @@ from flintstream.errors import (
     InvalidArgumentError,
     TypeMismatchError,
     UnknownTagError,
-    UnsupportedError,
 )
 from tests.capabilities.parameters import REFUSALS, Bench, case, epochs_of
 from tests.capabilities.support import Epochs, WithSubtask, collect, plan_of
@@ -282,18 +280,6 @@ case(
     lambda b, bound: collect(_timed(b, bound).key_by(lambda n: 0).window(tumbling("10ms")).reduce(_plus)),
     (0, [6, 12]),
     (50, [7, 12]),
-)
-case(
-    f"{STREAM}.broadcast.broadcast_state_descriptor",
-    lambda b, d: collect(b.of(1).broadcast(d).map(doubled)),
-    (None, [2, 2]),
-    (MapStateDescriptor("rules"), UnsupportedError),
-)
-case(
-    f"{STREAM}.broadcast.other_broadcast_state_descriptors",
-    lambda b, d: collect(b.of(1).broadcast(*d).map(doubled)),
-    ((), [2, 2]),
-    ((MapStateDescriptor("x"), MapStateDescriptor("y")), UnsupportedError),
 )
 case(
     f"{STREAM}.partition_custom.partitioner",

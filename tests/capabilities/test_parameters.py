@@ -10,18 +10,25 @@ import pytest
 from flintstream.api.configure import KEYS
 from flintstream.errors import FlintstreamError, UnsupportedError
 from tests.capabilities import (  # noqa: F401  # each fills the table
+    parameters_async,
+    parameters_broadcast,
     parameters_configs,
     parameters_env,
+    parameters_evolution,
     parameters_generated,
+    parameters_joins,
     parameters_keyed,
     parameters_keys,
     parameters_patterns,
+    parameters_reference,
     parameters_sinks,
     parameters_sources,
     parameters_state,
     parameters_streams,
+    parameters_summaries,
     parameters_time,
     parameters_triggers,
+    parameters_ttl,
     parameters_windows,
 )
 from tests.capabilities.parameters import CASES, REFUSALS, Bench, Case, public_functions, public_parameters

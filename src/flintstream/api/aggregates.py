@@ -10,8 +10,10 @@ Named so that `from flintstream import *` does not take away Python's own `sum`,
 
 from __future__ import annotations
 
+from flintstream.api.arguments import TypeLike, read_type, require
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.graph.location import users_line
+from flintstream.model.functions_vectorised import VectorizedAggregateFunction
 from flintstream.ops.aggregates import Aggregate
 
 
@@ -126,6 +128,21 @@ def collect_list(field: str | int | None = None) -> Aggregate:
     [['/a', '/b'], ['/c']]
     """
     return Aggregate("collect_list", field)
+
+
+def computed_by(
+    function: VectorizedAggregateFunction, field: str | int | None = None, type: TypeLike = None
+) -> Aggregate:
+    """Return what a vectorised aggregate of your own computes.
+
+    Args:
+        function: what accumulates, merges and gives results, on columns.
+        field: name or position; None: the records themselves, as a RecordBatch if they have fields.
+        type: the type of the values; needed where they may be None or numbers of several kinds.
+    """
+    remedy = "pass an object of a subclass of VectorizedAggregateFunction"
+    checked = require(function, VectorizedAggregateFunction, "a VectorizedAggregateFunction", remedy)
+    return Aggregate("computed_by", field, (checked, read_type(type)))
 
 
 def _between(name: str, value: float, least: float, most: float) -> float:

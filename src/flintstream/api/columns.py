@@ -10,6 +10,7 @@ from flintstream.api.arguments import located
 from flintstream.api.stream import Origin
 from flintstream.errors import DefinitionError, InvalidArgumentError, describe
 from flintstream.graph.nodes import NativeStep, SourceNode, Upstream
+from flintstream.model.connect import LogSource
 
 
 def add_columns(origin: Origin, verb: str, columns: Sequence[Any], named: Mapping[str, Any]) -> Origin:
@@ -26,6 +27,9 @@ def add_columns(origin: Origin, verb: str, columns: Sequence[Any], named: Mappin
         what = f"{verb}(...) runs in Spark, right behind a source, but here it stands behind {before}"
         remedy = f"put {verb}(...) before it, and watermarks behind with assign_timestamps_and_watermarks(...)"
         raise located(DefinitionError(describe(what, remedy=f"{remedy}, or use map, filter")))
+    if isinstance(source.source, LogSource):
+        what = f"{verb}(...) runs in Spark, and the records of {source.name!r} are read in Python"
+        raise located(DefinitionError(describe(what, remedy="use map, filter")))
     step = NativeStep(verb, tuple(columns), tuple(named.items()))
     copy = origin.program.declarations.add(
         lambda number, line: replace(source, id=number, location=line, native=(*source.native, step))

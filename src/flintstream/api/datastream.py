@@ -19,10 +19,15 @@ from flintstream.api.arguments import (
     refuse,
     require,
 )
+from flintstream.api.async_calls import AsyncOperations
+from flintstream.api.broadcast import BroadcastConnectedStream, BroadcastStream, broadcast_with
 from flintstream.api.collect import CloseableIterator, Mailbox
 from flintstream.api.columns import add_columns
 from flintstream.api.config import ExecutionConfig
 from flintstream.api.connected import ConnectedStreams
+from flintstream.api.joins import JoinOperations
+from flintstream.api.joins_interval import KeyedJoinOperations
+from flintstream.api.joins_reference import ReferenceJoins
 from flintstream.api.keyed import KeyedOperations, by_count, sorted_by_time
 from flintstream.api.no_effect import warn_no_effect
 from flintstream.api.operator import Declared
@@ -32,6 +37,7 @@ from flintstream.api.side_outputs import check_emits
 from flintstream.api.sink import DataStreamSink
 from flintstream.api.stream import Origin, Streamlike
 from flintstream.api.time_trace import TimePlot, trace_time
+from flintstream.api.vectorised import add_vectorized
 from flintstream.api.windowed import AllWindowedStream
 from flintstream.connectors.driver_sinks import CollectSink, PrintSink
 from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, describe
@@ -50,6 +56,7 @@ from flintstream.model.functions import (
     entry_point,
 )
 from flintstream.model.functions_process import KeyedProcessFunction, ProcessFunction
+from flintstream.model.functions_vectorised import Vectorized
 from flintstream.model.infer import infer_return_type, infer_yield_type
 from flintstream.model.state import MapStateDescriptor
 from flintstream.model.tags import OutputTag
@@ -74,7 +81,7 @@ def _needs_keys(call: str) -> Callable[..., Any]:
     return refuse
 
 
-class DataStream(Declared):
+class DataStream(AsyncOperations["DataStream"], ReferenceJoins["DataStream"], JoinOperations["DataStream"], Declared):
     """A stream of records; get one from an environment's source."""
 
     def __init__(self, origin: Origin) -> None:
@@ -111,17 +118,23 @@ class DataStream(Declared):
         >>> list(env.from_collection([1, 2]).map(lambda x: x + 1).execute_and_collect())
         [2, 3]
         """
+        if isinstance(func, Vectorized):
+            return add_vectorized(self._stream, "map", func, output_type)
         function = read(as_map_function, func)
         return self._stream.add_function("Map", "map", function, ("map",), output_type, infer_return_type(func))
 
     def flat_map(self, func: FlatMapFunction | Callable[[Any], Any], output_type: TypeLike = None) -> DataStream:
         """Turn each record into any number of records: all that the function yields or returns in a list."""
+        if isinstance(func, Vectorized):
+            return add_vectorized(self._stream, "flat_map", func, output_type)
         function = read(as_flat_map_function, func)
         inferred = infer_yield_type(func)
         return self._stream.add_function("FlatMap", "flat_map", function, ("flat_map",), output_type, inferred)
 
     def filter(self, func: FilterFunction | Callable[[Any], bool]) -> DataStream:
         """Keep the records for which the function is true."""
+        if isinstance(func, Vectorized):
+            return add_vectorized(self._stream, "filter", func)
         function = read(as_filter_function, func)
         return self._stream.add_function("Filter", "filter", function, ("filter",), None, self._origin.type_info)
 
@@ -185,12 +198,26 @@ class DataStream(Declared):
             types.add(other.type_info)
         return DataStream(Origin(self._program, tuple(upstreams), types.pop() if len(types) == 1 else None))
 
-    def connect(self, ds: DataStream) -> ConnectedStreams[DataStream]:
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams[DataStream]: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream[DataStream]: ...
+
+    def connect(
+        self, ds: DataStream | BroadcastStream
+    ) -> ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]:
         """Put another stream beside this one, to be processed by one function with a method for each."""
+        if isinstance(ds, BroadcastStream):
+            self._check_program(ds.origin)
+            return BroadcastConnectedStream(self._origin, ds, DataStream)
         return ConnectedStreams(self._origin, self._beside(ds), DataStream)
 
     def _beside(self, stream: DataStream) -> Origin:
         other = require(stream, DataStream, "a DataStream", "pass a stream of the same environment")._origin
+        return self._check_program(other)
+
+    def _check_program(self, other: Origin) -> Origin:
         if other.program is not self._program:
             what = "two streams of different environments cannot meet"
             raise located(TypeMismatchError(describe(what, remedy="declare both in one environment")))
@@ -236,20 +263,29 @@ class DataStream(Declared):
         """Keep records where they are: with the next operator's instance of the same number."""
         return self._partitioned(Exchange("FORWARD", imposed=True))
 
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
     def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream:
-        """Send every record to every instance of the next operator.
+    ) -> DataStream | BroadcastStream:
+        """Send every record to every instance of the next operator; with descriptors that one keeps broadcast state.
 
-        Raises:
-            UnsupportedError: with a descriptor; broadcast state is still to come.
+        Then another stream can be connected with this one, and nothing else: `stream.connect(rules.broadcast(known))`.
         """
-        if broadcast_state_descriptor is not None:
-            alternative = "use broadcast() without a descriptor, or connect two keyed streams"
-            refuse("broadcast state", alternative)
-        return self._partitioned(Exchange("BROADCAST"))
+        partitioned = self._partitioned(Exchange("BROADCAST"))
+        if broadcast_state_descriptor is None:
+            return partitioned
+        return broadcast_with(self._origin, (broadcast_state_descriptor, *other_broadcast_state_descriptors))
 
     def partition_custom(
         self,
@@ -340,9 +376,12 @@ class DataStream(Declared):
     map_with_state = _needs_keys("map_with_state")
     delta_window = _needs_keys("delta_window")
     window_until = _needs_keys("window_until")
+    interval_join = _needs_keys("interval_join")
+    temporal_join = _needs_keys("temporal_join")
+    regular_join = _needs_keys("regular_join")
 
 
-class KeyedStream(KeyedOperations[DataStream], DataStream):  # pyright: ignore[reportIncompatibleMethodOverride]  # as in PyFlink, `process` takes another kind of function
+class KeyedStream(KeyedOperations[DataStream], KeyedJoinOperations[DataStream], DataStream):  # pyright: ignore[reportIncompatibleMethodOverride]  # as in PyFlink, `process` takes another kind of function
     """A stream whose records are grouped by a key; get it by `key_by(...)`."""
 
     def __init__(self, origin: Origin, key: KeySource) -> None:

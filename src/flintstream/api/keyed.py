@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from flintstream.api.arguments import TypeLike, read, read_late, require
+from flintstream.api.joins_reference import KeyedReferenceJoins
 from flintstream.api.settings import check_count
 from flintstream.api.stream import Streamlike
+from flintstream.api.vectorised import add_vectorized
 from flintstream.api.windowed import WindowedStream
 from flintstream.errors import TypeMismatchError, describe
 from flintstream.graph.location import users_line
@@ -30,6 +32,7 @@ from flintstream.model.functions import (
     as_reduce_function,
 )
 from flintstream.model.functions_process import KeyedProcessFunction
+from flintstream.model.functions_vectorised import Vectorized
 from flintstream.model.infer import infer_return_type, infer_yield_type
 from flintstream.model.tags import OutputTag
 from flintstream.model.window_assigner import WindowAssigner
@@ -39,7 +42,7 @@ from flintstream.ops.selectors import KeySource, field_of_row
 S = TypeVar("S")
 
 
-class KeyedOperations(Generic[S]):
+class KeyedOperations(KeyedReferenceJoins[S]):
     """Operations per key; `S` is the stream they make, which has no keys."""
 
     _stream: Streamlike[S]
@@ -47,17 +50,23 @@ class KeyedOperations(Generic[S]):
 
     def map(self, func: MapFunction | Callable[[Any], Any], output_type: TypeLike = None) -> S:
         """Turn each record into one record; the function may keep state per key."""
+        if isinstance(func, Vectorized):
+            return add_vectorized(self._stream, "map", func, output_type)
         function = read(as_map_function, func)
         return self._stream.add_function("Map", "keyed_map", function, ("map",), output_type, infer_return_type(func))
 
     def flat_map(self, func: FlatMapFunction | Callable[[Any], Any], output_type: TypeLike = None) -> S:
         """Turn each record into any number of records; the function may keep state per key."""
+        if isinstance(func, Vectorized):
+            return add_vectorized(self._stream, "flat_map", func, output_type)
         function = read(as_flat_map_function, func)
         inferred = infer_yield_type(func)
         return self._stream.add_function("FlatMap", "keyed_flat_map", function, ("flat_map",), output_type, inferred)
 
     def filter(self, func: FilterFunction | Callable[[Any], bool]) -> S:
         """Keep the records for which the function is true; it may keep state per key."""
+        if isinstance(func, Vectorized):
+            return add_vectorized(self._stream, "filter", func)
         function = read(as_filter_function, func)
         inferred = self._stream.origin.type_info
         return self._stream.add_function("Filter", "keyed_filter", function, ("filter",), None, inferred)

@@ -5,18 +5,12 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+from flintstream.model.no_effect import NoEffectWarning, warn_once, warned
 
-
-class NoEffectWarning(UserWarning):
-    """A call or a setting was accepted and does nothing."""
-
+__all__ = ["REASONS", "NoEffectWarning", "warn_no_effect", "without_effect"]
 
 REASONS: dict[str, str] = {
     "set_buffer_timeout": "records travel in whole batches; enable_checkpointing(interval) paces them",
@@ -54,18 +48,12 @@ REASONS: dict[str, str] = {
 }
 """Call -> why it does nothing."""
 
-_warned: set[str] = set()
+_warned = warned
 
 
 def warn_no_effect(call: str, reason: str | None = None) -> None:
     """Warn, once per process, that `call` does nothing; the warning points at the user's line."""
-    if call in _warned:
-        return
-    _warned.add(call)
-    depth, frame = 0, inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(f"{call} has no effect: {reason or REASONS[call]}", NoEffectWarning, stacklevel=depth + 1)
+    warn_once(call, reason or REASONS[call])
 
 
 def without_effect(call: str) -> Callable[..., Any]:

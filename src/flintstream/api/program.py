@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NoReturn, Self
 
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
@@ -33,6 +34,11 @@ class Program(ABC):
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
         self.declarations = Declarations()
+
+    @property
+    def runtime(self) -> str:
+        """Where jobs run: "spark" or "local"."""
+        return self._settings.runtime
 
     def get_config(self) -> ExecutionConfig:
         """Return how jobs run, to be changed."""
@@ -128,9 +134,9 @@ class Program(ABC):
     def _take_plan(self, job_name: str | None) -> Plan:
         """Compile, and forget what was declared: the next execution is about what comes after."""
         plan = self.compile(job_name)
-        check_functions(plan)
+        classes = check_functions(plan)
         self.declarations.settle()
-        return plan
+        return replace(plan, classes=classes)
 
     def _stop(self, client: JobClient | None, job_name: str | None) -> NoReturn:
         try:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from flintstream.errors import UnknownTagError, describe
 from flintstream.graph.location import users_line
 from flintstream.graph.nodes import AggregateNode, FunctionNode, Node, PatternNode, SortNode, WindowNode
+from flintstream.graph.nodes_join import IntervalJoinNode
 from flintstream.model.cep_functions import Selection
+from flintstream.model.joins_reference import JoinDeclaration
 from flintstream.model.tags import OutputTag
 
-_EMIT_TAGS = ("process", "keyed_process")
+_EMIT_TAGS = ("process", "keyed_process", "broadcast", "keyed_broadcast")
 
 
 def check_emits(node: Node, tag: OutputTag) -> None:
     """Raise if no record of this operator can ever go to a tag's side output."""
-    if isinstance(node, FunctionNode):
+    if isinstance(node, IntervalJoinNode) and node.join is not None:
+        known = (*node.join.late_tags, *node.join.unmatched_tags)
+        possible = node.function is not None or tag.tag_id in known
+    elif isinstance(node, FunctionNode):
         possible = node.shape in _EMIT_TAGS
+        if isinstance(node.function, JoinDeclaration):
+            possible = tag.tag_id in node.function.tags or node.function.is_custom
     elif isinstance(node, WindowNode):
         possible = node.apply is not None or node.late_tag == tag.tag_id
     elif isinstance(node, PatternNode):

@@ -6,8 +6,9 @@ Flink: WindowedStream and AllWindowedStream. As in PyFlink, `trigger` and its ki
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeAlias, TypeVar, cast
 
+from flintstream.api.aggregates import computed_by
 from flintstream.api.arguments import TypeLike, read, read_late, read_type, require
 from flintstream.api.no_effect import warn_no_effect
 from flintstream.api.program import Program
@@ -18,6 +19,7 @@ from flintstream.graph.location import users_line
 from flintstream.graph.nodes import AggregateNode, WindowNode
 from flintstream.model.evictors import Evictor
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction, as_reduce_function
+from flintstream.model.functions_vectorised import VectorizedAggregateFunction
 from flintstream.model.functions_window import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -33,7 +35,7 @@ from flintstream.model.triggers import EventTimeTrigger, Trigger
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.window_assigner import WindowAssigner
 from flintstream.ops.aggregates import Aggregate
-from flintstream.ops.aggregates_record import RecordAggregates, ResultRows
+from flintstream.ops.aggregates_record import OnlyAggregate, OnlyResults, RecordAggregates, ResultRows
 from flintstream.ops.conform import TypedKey
 from flintstream.ops.selectors import KeySource
 from flintstream.ops.window import check_merging
@@ -41,6 +43,8 @@ from flintstream.ops.window_choice import is_columnar
 from flintstream.ops.window_columns import names_of_key
 
 S = TypeVar("S")
+AggregateLike: TypeAlias = AggregateFunction | VectorizedAggregateFunction | Aggregate
+"""An aggregate of the user's, record by record or on columns, or a built-in one such as `median("price")`."""
 
 
 class Windowed(Generic[S]):
@@ -164,14 +168,27 @@ class Windowed(Generic[S]):
         return self._declare(emits, output_type, reduce=function, apply=self._window_function(window_function))
 
     def _aggregate(
-        self, aggregate_function: AggregateFunction, window_function: Any, accumulator_type: Any, output_type: Any
+        self, aggregate_function: AggregateLike, window_function: Any, accumulator_type: Any, output_type: Any
     ) -> S:
+        if isinstance(aggregate_function, VectorizedAggregateFunction):
+            aggregate_function = computed_by(aggregate_function)
+        if isinstance(aggregate_function, Aggregate):
+            return self._aggregate_columns(aggregate_function, window_function, output_type)
         remedy = "pass an AggregateFunction, or use reduce(...)"
         function = require(aggregate_function, AggregateFunction, "an AggregateFunction", remedy)
         if read_type(accumulator_type) is not None:
             warn_no_effect("accumulator_type", "accumulators are stored as what they are")
         emits = infer_return_type(function) if window_function is None else infer_yield_type(window_function)
         return self._declare(emits, output_type, aggregate=function, apply=self._window_function(window_function))
+
+    def _aggregate_columns(self, aggregate: Aggregate, window_function: Any, output_type: Any) -> S:
+        """Emit what an aggregate on columns gives, and nothing else; `window_function` takes results one by one."""
+        if window_function is not None:
+            function, emits = self._window_function(window_function), infer_yield_type(window_function)
+            return self._declare(emits, output_type, aggregate=OnlyAggregate([aggregate]), apply=function)
+        if not self._is_columnar():
+            return self._declare(None, output_type, aggregate=RecordAggregates([aggregate]), apply=OnlyResults())
+        return self._add_columns({"result": aggregate}, is_bare=True, output_type=read_type(output_type))
 
     def _apply(self, window_function: Any, kind: type[Function], output_type: Any) -> S:
         function = require(window_function, kind, f"a {kind.__name__}", f"pass a {kind.__name__}")
@@ -190,21 +207,30 @@ class Windowed(Generic[S]):
         for name, aggregate in aggregates.items():
             if not isinstance(cast("object", aggregate), Aggregate):
                 what = f"{name}={aggregate!r:.100} is not a built-in aggregate"
-                remedy = "use count(), sum_of, avg or another of flintstream's, or aggregate(AggregateFunction)"
+                remedy = "use count(), sum_of, avg and so on, computed_by(...), or aggregate(AggregateFunction)"
                 raise TypeMismatchError(describe(what, line, remedy), location=line)
         key = self._key.source if isinstance(self._key, TypedKey) else self._key
         if not self._is_columnar():
             rows = ResultRows(names_of_key(key), list(aggregates))
             return self._declare(None, None, aggregate=RecordAggregates(list(aggregates.values())), apply=rows)
+        return self._add_columns(aggregates)
+
+    def _add_columns(self, aggregates: Mapping[str, Aggregate], **attributes: Any) -> S:
+        """Put aggregates on columns behind the stream."""
         return self._stream.add(
             AggregateNode,
             name="Aggregate",
             assigner=self._assigner,
-            key=key,
+            key=self._key.source if isinstance(self._key, TypedKey) else self._key,
             aggregates=tuple(aggregates.items()),
             late_tag=None if self._late_tag is None else self._late_tag.tag_id,
             logs_late=self._logs_late,
+            **attributes,
         )
+
+    def _add(self, make: Callable[..., WindowNode], *, emits: TypeInformation | None, **attributes: Any) -> S:
+        """Put the window's node behind what goes into it."""
+        return self._stream.add(make, emits=emits, **attributes)
 
     def _is_columnar(self) -> bool:
         plain = self._trigger is None or type(self._trigger) is EventTimeTrigger
@@ -217,7 +243,7 @@ class Windowed(Generic[S]):
             line = users_line()
             what = f"the output is declared as {output_type}, but its records are Panes"
             raise DefinitionError(describe(what, line, "leave output_type out"), location=line)
-        return self._stream.add(
+        return self._add(
             WindowNode,
             emits=None if shows_panes else emits,
             name=type(self._assigner).__name__,
@@ -258,7 +284,7 @@ class WindowedStream(Windowed[S]):
 
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
+        aggregate_function: AggregateLike,
         window_function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
         accumulator_type: TypeLike = None,
         output_type: TypeLike = None,
@@ -302,7 +328,7 @@ class AllWindowedStream(Windowed[S]):
 
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
+        aggregate_function: AggregateLike,
         window_function: AllWindowFunction[Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any] | None = None,
         accumulator_type: TypeLike = None,
         output_type: TypeLike = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import decimal
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -82,7 +83,7 @@ def _basic(value: Any, info: BasicTypeInfo) -> Any:
     kind = info.basic_type
     if kind in (BasicType.FLOAT, BasicType.DOUBLE):
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return float(value) if kind is BasicType.DOUBLE else _narrow(float(value))
         raise _wrong(value, info)
     if kind in _BITS or kind is BasicType.BIG_INT:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -93,6 +94,15 @@ def _basic(value: Any, info: BasicTypeInfo) -> Any:
             raise _Mismatch(msg)
         return value
     return _instance(value, _CLASSES[kind], info)
+
+
+def _narrow(value: float) -> float:
+    """Return a float rounded to 32 bits, as it is after a trip through PyFlink."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        msg = f"{value} needs more than 32 bits"
+        raise _Mismatch(msg) from None
 
 
 def _sql_time(value: Any, info: SqlTimeTypeInfo) -> Any:

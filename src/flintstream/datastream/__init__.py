@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flintstream.api.async_data_stream import AsyncDataStream
+from flintstream.api.broadcast import BroadcastConnectedStream, BroadcastStream
 from flintstream.api.collect import CloseableIterator
 from flintstream.api.config import CheckpointConfig
 from flintstream.api.connected import ConnectedStreams
@@ -20,6 +22,7 @@ from flintstream.model.functions import (
     Partitioner,
     ReduceFunction,
 )
+from flintstream.model.functions_async import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from flintstream.model.functions_broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from flintstream.model.functions_co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from flintstream.model.functions_process import KeyedProcessFunction, ProcessFunction
@@ -32,7 +35,13 @@ from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow, Win
 __all__ = [
     "AggregateFunction",
     "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BroadcastConnectedStream",
     "BroadcastProcessFunction",
+    "BroadcastStream",
     "CheckpointConfig",
     "CheckpointingMode",
     "CloseableIterator",

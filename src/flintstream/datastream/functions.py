@@ -14,12 +14,21 @@ from flintstream.model.functions import (
     Partitioner,
     ReduceFunction,
 )
+from flintstream.model.functions_async import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from flintstream.model.functions_broadcast import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
+    KeyedStateFunction,
 )
 from flintstream.model.functions_co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
+from flintstream.model.functions_join import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    ProcessJoinFunction,
+    TaggedUnion,
+)
 from flintstream.model.functions_process import KeyedProcessFunction, ProcessFunction
 from flintstream.model.functions_window import (
     AllWindowFunction,
@@ -33,18 +42,25 @@ from flintstream.model.functions_window import (
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedStateFunction",
     "KeyedStateStore",
     "MapFunction",
     "NullByteKeySelector",
@@ -53,8 +69,10 @@ __all__ = [
     "PassThroughWindowFunction",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
+    "TaggedUnion",
     "WindowFunction",
 ]

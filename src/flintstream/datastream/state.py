@@ -21,6 +21,18 @@ from flintstream.model.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from flintstream.model.state_summaries import (
+    DistinctCountState,
+    DistinctCountStateDescriptor,
+    QuantilesState,
+    QuantilesStateDescriptor,
+    ReservoirState,
+    ReservoirStateDescriptor,
+    SummaryState,
+    SummaryStateDescriptor,
+    TopKState,
+    TopKStateDescriptor,
+)
 from flintstream.model.state_ttl import StateTtlConfig
 
 __all__ = [
@@ -28,18 +40,28 @@ __all__ = [
     "AggregatingStateDescriptor",
     "AppendingState",
     "BroadcastState",
+    "DistinctCountState",
+    "DistinctCountStateDescriptor",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
     "MergingState",
     "OperatorStateStore",
+    "QuantilesState",
+    "QuantilesStateDescriptor",
     "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
+    "ReservoirState",
+    "ReservoirStateDescriptor",
     "State",
     "StateDescriptor",
     "StateTtlConfig",
+    "SummaryState",
+    "SummaryStateDescriptor",
+    "TopKState",
+    "TopKStateDescriptor",
     "ValueState",
     "ValueStateDescriptor",
 ]

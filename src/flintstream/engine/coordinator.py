@@ -12,16 +12,19 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from flintstream.connectors.frames import FrameSource
 from flintstream.engine import manifest as manifests
-from flintstream.engine.epoch import EpochContext, ReadRange, StateHandle, TaskReport
+from flintstream.engine.epoch import EpochContext, NewState, ReadRange, TaskReport
 from flintstream.engine.garbage import Garbage
+from flintstream.engine.handles import handles_of, next_state
 from flintstream.engine.lanes import LaneBook
 from flintstream.engine.ledger import check_reports
 from flintstream.engine.manifest import Manifest
-from flintstream.engine.statefiles import next_handle, uid_of
+from flintstream.engine.splits import SplitBook
+from flintstream.engine.statefiles import uid_of
+from flintstream.engine.tally import counters_after, metrics_after
 from flintstream.errors import (
     CommitError,
     CorruptStateError,
@@ -32,9 +35,8 @@ from flintstream.errors import (
     UnknownUidError,
     describe,
 )
-from flintstream.graph.nodes import SinkNode, SourceNode, late_output
-from flintstream.model.connect import Committer, Split, SplitSource
-from flintstream.ops.timestamps import NO_SPLIT
+from flintstream.graph.nodes import SinkNode, late_output
+from flintstream.model.connect import Committer, Split
 from flintstream.planner.plan import Plan
 from flintstream.planner.time_domains import uses_processing_time
 from flintstream.state.changelog import checksum
@@ -68,26 +70,8 @@ class Coordinator:
         self._pending_timers = 0
         self._synced: set[str] = set()
         found = manifests.newest(storage)
-        # Splits are made once in the life of a job's state: positions belong to them, whatever the parallelism is now.
-        self._split_into = {} if found is None else dict(found.split_into)
-        self._splits: dict[int, list[Split]] = {}
-        for op in plan.operators:
-            if isinstance(op.node, SourceNode) and isinstance(op.node.source, SplitSource):
-                into = self._split_into.setdefault(op.uid, op.parallelism)
-                try:
-                    self._splits[op.id] = list(op.node.source.splits(into))
-                except FlintstreamError as error:
-                    raise error.at(op.node.location, op.uid) from None
-        self.lanes = LaneBook(plan, self._known_splits())
-
-    def _known_splits(self) -> dict[int, list[int]]:
-        """Return the splits that each source has from the start: event time waits for them all."""
-        known = {node: [split.number for split in splits] for node, splits in self._splits.items()}
-        for op in self.plan.operators:
-            if isinstance(op.node, SourceNode) and op.id not in known:
-                is_named = isinstance(op.node.source, FrameSource) and op.node.source.split_by
-                known[op.id] = [NO_SPLIT if is_named else 0]
-        return known
+        self._splits = SplitBook(plan, found)
+        self.lanes = LaneBook(plan, self._splits.known())
 
     def recover(self) -> Manifest | None:
         """Start from the newest manifest, if there is one, and finish what its sinks had left to do."""
@@ -158,15 +142,25 @@ class Coordinator:
 
     def positions(self) -> dict[int, dict[int, int]]:
         """Return the next position of every split that is read by ranges."""
-        stored = {} if self.manifest is None else self.manifest.positions
-        return {
-            node: {s.number: stored.get(self._uids[node], {}).get(s.number, s.start) for s in splits}
-            for node, splits in self._splits.items()
-        }
+        return self._splits.positions(self.manifest)
 
     def splits(self) -> Mapping[int, Sequence[Split]]:
         """Return the splits of every source that is read by ranges."""
-        return self._splits
+        return self._splits.splits
+
+    def look_for_splits(self, now: int) -> None:
+        """Take in parts of logs that have come up while the job runs."""
+        for node, split in self._splits.look(now):
+            self.lanes.add_split(node, split.number)
+
+    @property
+    def expects_splits(self) -> bool:
+        """Whether splits may come up that nobody knows of yet."""
+        return self._splits.expects_more
+
+    def available(self) -> Mapping[tuple[int, int], int]:
+        """Return up to where the parts of logs can be read now, by source and split."""
+        return self._splits.available()
 
     def begin(self, now: int, ranges: Sequence[ReadRange], finishing: frozenset[int], is_final: bool) -> EpochContext:
         """Return what the tasks of the next epoch are told."""
@@ -182,28 +176,14 @@ class Coordinator:
             finishing,
             {self._ids[uid]: watermark for uid, watermark in watermarks.items() if uid in self._ids},
             tuple(ranges),
-            self._handles(),
+            handles_of(self.plan, self.manifest, self.layout()),
             is_final,
+            storage=self.storage,
         )
 
     def layout(self) -> dict[str, list[int]]:
         """Return which operator is where; state moves if this differs from the manifest's."""
         return {op.uid: [op.level, op.parallelism] for op in self.plan.operators if op.level}
-
-    def _handles(self) -> dict[tuple[int, int], tuple[StateHandle, ...]]:
-        places = [
-            (level, partition)
-            for level in range(1, self.plan.levels)
-            for partition in range(self.plan.partitions(level))
-        ]
-        if self.manifest is None:
-            return {place: (StateHandle(),) for place in places}
-        if self.manifest.layout != self.layout():
-            # Rescaled or changed code: every partition takes its key groups out of all files, once.
-            everything = tuple(self.manifest.state.values())
-            return {place: everything if len(everything) != 1 else (*everything, StateHandle()) for place in places}
-        state = self.manifest.state
-        return {(level, part): (state.get(f"{level}/{part}", StateHandle()),) for level, part in places}
 
     def complete(self, context: EpochContext, reports: Sequence[TaskReport], spark: Mapping[str, Any]) -> Manifest:
         """Commit an epoch: ledger, manifest, sinks."""
@@ -217,13 +197,15 @@ class Coordinator:
             "" if self.manifest is None else self.manifest.digest(),
             self.plan.max_parallelism,
             layout=self.layout(),
-            split_into=self._split_into,
-            positions=self._next_positions(context),
+            split_into=self._splits.split_into,
+            positions=self._splits.positions_after(self.manifest, context.ranges),
+            parts=self._splits.parts(),
             watermarks=self._watermarks(reports),
-            state=self._next_state(context, reports, inline),
+            state=next_state(context, reports, lambda new: self._stored_state(new, inline)),
             entries=self._entries(reports),
             committables=self._committables(reports, inline),
-            counters=self._counters(reports),
+            counters=counters_after(self.manifest, reports, self.plan),
+            metrics=metrics_after(self.manifest, reports, self.plan, context.now),
             spark=dict(spark),
             finished=context.is_final,
         )
@@ -236,6 +218,7 @@ class Coordinator:
         self._tell_late(reports, new)
         self.commit_sinks(new, inline)
         self._settle(new)
+        self._splits.tell_committed(new)
         self._garbage.committed(new)
         return new
 
@@ -255,8 +238,8 @@ class Coordinator:
         """Create the manifest, which is the commit; what happens before it does not count, what comes after must."""
         path, data = manifests.path_of(new.epoch), new.to_bytes()
         try:
-            if inline.parts:
-                self.storage.write(inline.path, b"".join(inline.parts))
+            if small := inline.whole():
+                self.storage.write(inline.path, small)
             # Tasks made their files durable, but names are in folders: once per epoch, and before the manifest.
             self.storage.sync(sorted({path.rpartition("/")[0] for path in new.files() - self._synced}))
             self._synced = new.files()
@@ -291,12 +274,6 @@ class Coordinator:
         what = f"another driver has committed epoch {epoch} of job {self.plan.name!r}"
         return FencedError(describe(what, None, "stop one of the two; the other goes on"))
 
-    def _next_positions(self, context: EpochContext) -> dict[str, dict[int, int]]:
-        positions = self.positions()
-        for piece in context.ranges:
-            positions[piece.source][piece.split] = piece.end
-        return {self._uids[node]: by_split for node, by_split in positions.items()}
-
     def _watermarks(self, reports: Sequence[TaskReport]) -> dict[str, int]:
         watermarks = dict(self.manifest.watermarks) if self.manifest is not None else {}
         for report in reports:
@@ -304,20 +281,13 @@ class Coordinator:
                 watermarks[self._uids[node]] = watermark
         return watermarks
 
-    def _next_state(
-        self, context: EpochContext, reports: Sequence[TaskReport], inline: InlineFile
-    ) -> dict[str, StateHandle]:
-        state: dict[str, StateHandle] = {}
-        for report in reports:
-            if not report.level:
-                continue
-            new = report.state
-            if new is not None and new.data is not None:
-                stored = replace(new.files[-1], path=inline.path, offset=inline.add(new.data))
-                new = replace(new, files=(*new.files[:-1], stored), data=None)
-            handles = context.handles[report.level, report.partition]
-            state[f"{report.level}/{report.partition}"] = next_handle(handles, new, context.epoch, report.token)
-        return state
+    @staticmethod
+    def _stored_state(new: NewState | None, inline: InlineFile) -> NewState | None:
+        """Return what a task wrote, with its small file among the epoch's others."""
+        if new is None or new.data is None:
+            return new
+        stored = replace(new.files[-1], path=inline.path, offset=inline.add(new.data))
+        return replace(new, files=(*new.files[:-1], stored), data=None)
 
     def _committables(self, reports: Sequence[TaskReport], inline: InlineFile) -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {}
@@ -341,15 +311,6 @@ class Coordinator:
                     entries[uid] = entries.get(uid, 0) + rows
         return entries
 
-    def _counters(self, reports: Sequence[TaskReport]) -> dict[str, dict[str, int]]:
-        totals = {uid: dict(counts) for uid, counts in (self.manifest.counters if self.manifest else {}).items()}
-        for report in reports:
-            for node, counts in report.counters.items():
-                mine = totals.setdefault(self._uids[node], {})
-                for name, amount in counts.items():
-                    mine[name] = mine.get(name, 0) + amount
-        return totals
-
     def commit_sinks(self, manifest: Manifest, inline: InlineFile | None = None) -> None:
         """Let every sink make visible what the manifest names; doing so twice must do no harm."""
         for uid, committables in manifest.committables.items():
@@ -368,10 +329,12 @@ class Coordinator:
                     ) from error
 
     def _stored(self, part: Any, inline: InlineFile | None) -> Any:
+        if isinstance(part, dict) and "pieces" in part:
+            return {**part, "pieces": [partial(self._stored, piece, None) for piece in part["pieces"]]}
         if not (isinstance(part, dict) and part.get("stored") is True):
             return part
         if inline is not None:
-            return inline.slice(part["offset"], part["length"])
+            return inline.part(part["offset"])
         data = self.storage.read(part["path"], part["offset"], part["length"])
         if checksum(data) != part["checksum"]:
             what = f"output of the last epoch in {part['path']!r} is damaged"
@@ -384,16 +347,21 @@ class InlineFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.parts: list[bytes] = []
+        self._parts: dict[int, bytes] = {}
         self._length = 0
 
     def add(self, data: bytes) -> int:
         """Append bytes and return where they start."""
         offset = self._length
-        self.parts.append(data)
+        if data:
+            self._parts[offset] = data
         self._length += len(data)
         return offset
 
-    def slice(self, offset: int, length: int) -> bytes:
-        """Return bytes that were added."""
-        return b"".join(self.parts)[offset : offset + length]
+    def part(self, offset: int) -> bytes:
+        """Return the bytes that were added there."""
+        return self._parts.get(offset, b"")
+
+    def whole(self) -> bytes:
+        """Return all bytes."""
+        return b"".join(self._parts.values())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flintstream.ops.clock import ChunkSteps, LaneTime
+from flintstream.state.storage import Storage
 
 ENTRIES_IN_MEMORY = 2_000_000
 """How many entries of state a partition keeps in memory, unless the job says otherwise."""
@@ -14,13 +15,14 @@ ENTRIES_IN_MEMORY = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """One split's share of an epoch; `last` says that the split ends with it."""
+    """One split's share of an epoch; `last` says that the split ends with it. `name` is set for a part of a log."""
 
     source: int
     split: int
     start: int
     end: int
     last: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class StateHandle:
 
 @dataclass(frozen=True, slots=True)
 class EpochContext:
-    """The driver's word to all tasks of one epoch."""
+    """The driver's word to all tasks of one epoch; `handles` are by level and partition, or EVERY_PARTITION."""
 
     job: str
     incarnation: str
@@ -65,6 +67,11 @@ class EpochContext:
     handles: Mapping[tuple[int, int], tuple[StateHandle, ...]]
     is_final: bool = False
     entries_in_memory: int = ENTRIES_IN_MEMORY
+    storage: Storage | None = None
+
+
+EVERY_PARTITION = -1
+"""Stands for the number of a partition in the place of state that all partitions of a level share."""
 
 
 def producer_id(level: int, partition: int) -> int:
@@ -108,8 +115,10 @@ class TaskReport:
     received: dict[int, int] = field(default_factory=dict[int, int])
     seen: dict[int, int] = field(default_factory=dict[int, int])
     counters: dict[int, dict[str, int]] = field(default_factory=dict[int, dict[str, int]])
+    metrics: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     watermarks: dict[int, int] = field(default_factory=dict[int, int])
     state: NewState | None = None
+    shared: NewState | None = None
     committables: dict[int, Any] = field(default_factory=dict[int, Any])
     entries: dict[str, int] = field(default_factory=dict[str, int])
     ranges: list[int] = field(default_factory=list[int])

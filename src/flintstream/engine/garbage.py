@@ -17,7 +17,11 @@ from flintstream.state.storage import Storage
 SWEEP_EVERY = 100
 """Epochs between two looks for files of dead attempts."""
 
-_EPOCH_IN_NAME = {"epochs": re.compile(r"(\d+)-"), "state": re.compile(r"\d+-\d+-(\d+)-")}
+_EPOCH_IN_NAME = {
+    "epochs": re.compile(r"(\d+)-"),
+    "state": re.compile(r"\d+-\d+-(\d+)-"),
+    "output": re.compile(r"\d+-\d+-(\d+)-"),
+}
 
 
 class Garbage:

@@ -15,7 +15,7 @@ import numpy as np
 
 from flintstream.engine.envelope import CONTROL, Envelope, read_blob, read_partials
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport
-from flintstream.engine.merge import RunMerger, empty_batch, place_in_lane, tracks_of
+from flintstream.engine.merge import RunMerger, empty_batch, go_ahead, place_in_lane, tracks_of
 from flintstream.engine.restraint import order_bound
 from flintstream.engine.router import keys_of
 from flintstream.errors import LedgerError, describe
@@ -82,6 +82,8 @@ class Inbox:
         if chunk is not None:
             batch = place_in_lane(batch, self._tracks[int(batch.stamp[1][0])], tuple(chunk))
         assert self._mergers is not None
+        if link.ahead:
+            batch = go_ahead(batch)
         batch = take_turn(batch, link.turn, place.planned.width)
         self._mergers[link.target].add(link.port, keys_of(link, batch))
 

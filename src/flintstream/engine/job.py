@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from flintstream.engine.manifest import Manifest
+from flintstream.engine.tally import results
 from flintstream.model.job import CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
 
 
@@ -44,9 +45,7 @@ class RunningJob(JobClient):
         self._result.set_result(self._summary(started))
 
     def _summary(self, started: float) -> JobExecutionResult:
-        manifest = self._newest()
-        counters: dict[str, Any] = {} if manifest is None else dict(manifest.counters)
-        return JobExecutionResult(self._id, int((time.monotonic() - started) * 1000), counters)
+        return JobExecutionResult(self._id, int((time.monotonic() - started) * 1000), results(self._newest()))
 
     def start(self) -> None:
         """Run in a thread of its own."""
@@ -65,6 +64,9 @@ class RunningJob(JobClient):
         ended: Future[None] = Future()
         self._result.add_done_callback(lambda _: ended.set_result(None))
         return CompletableFuture(ended)
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        return CompletableFuture.completed(results(self._newest()))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         return CompletableFuture(self._result)

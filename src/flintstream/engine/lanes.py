@@ -64,6 +64,12 @@ class LaneBook:
         assert number is not None
         return [lane_of(assigner, number, split) for assigner in self._fed[source]]
 
+    def add_split(self, source: int, split: int) -> None:
+        """Take in a split that has come up: event time waits for it from now on."""
+        for lane in self.lanes_of(source, split):
+            self._lanes.setdefault(lane, LaneTime())
+        self._lanes = {lane: self._lanes[lane] for lane in lanes_with(self._lanes, ())}
+
     def at(self, now: int) -> dict[int, LaneTime]:
         """Return all lanes, those that have been silent for too long marked idle."""
         lanes: dict[int, LaneTime] = {}

@@ -7,7 +7,8 @@ envelopes. Everything here is the same whether Spark or the in-process runner mo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +16,11 @@ from flintstream.engine.envelope import DRIVER, Envelope, Sender
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport, producer_id
 from flintstream.engine.inbox import Inbox
 from flintstream.engine.router import Router
+from flintstream.engine.staging import Staging
 from flintstream.errors import FlintstreamError, UserFunctionError
 from flintstream.graph.nodes import SinkNode, SourceNode, TimestampsNode, logs_late
 from flintstream.model.connect import WriterContext
+from flintstream.model.time import MIN_TIMESTAMP
 from flintstream.ops.batch import Batch, Values
 from flintstream.ops.clock import LaneTime
 from flintstream.ops.conform import Conform, conform_to
@@ -135,12 +138,13 @@ class LevelTask:
         """Return the operators' state, by uid."""
         return {place.planned.uid: place.ctx.backend for place in self.places.values()}
 
-    def open(self) -> None:
+    def open(self, epoch: EpochContext) -> None:
         """Open all operators; called once, when their state is in place."""
         if self._opened:
             return
         self._opened = True
-        for place in self.places.values():
+        for node, place in self.places.items():
+            place.ctx.now, place.ctx.watermark = epoch.now, epoch.watermarks.get(node, MIN_TIMESTAMP)
             with guarded(place.planned):
                 place.operator.open(place.ctx)
 
@@ -151,6 +155,15 @@ class LevelTask:
             for place in self.places.values():
                 with guarded(place.planned):
                     place.operator.close()
+
+    @contextmanager
+    def locating(self) -> Generator[None]:
+        """Give the user's line to an error that names one of the operators."""
+        try:
+            yield
+        except FlintstreamError as error:
+            found = next((place.planned for place in self.places.values() if place.planned.uid == error.uid), None)
+            raise error if found is None else error.at(found.node.location) from None
 
     def guard(self, planned: PlannedOperator) -> guarded:
         """Return the guard around an operator's own code."""
@@ -173,12 +186,17 @@ class LevelTask:
         self.combining = None
         for place in self.places.values():
             place.ctx.counters.clear()
+            for metric in place.ctx.metrics.values():
+                metric.begin()
             place.ctx.notes.clear()
             place.ctx.attempt, place.ctx.now = attempt, epoch.now
             if isinstance(place.operator, SinkOperator):
                 uid = place.planned.uid
                 parallelism = place.planned.parallelism
-                place.operator.begin(WriterContext(epoch.job, uid, epoch.epoch, self.partition, token, parallelism))
+                stem = f"{self.level}-{self.partition}-{token}-{place.planned.id}"
+                stage = None if epoch.storage is None else Staging(epoch.storage, stem)
+                where = (epoch.job, uid, epoch.epoch, self.partition, token, parallelism, epoch.incarnation, stage)
+                place.operator.begin(WriterContext(*where))
         for router in self._routers():
             router.sent = {}
         return TaskReport(self.level, self.partition, attempt, token)
@@ -217,21 +235,30 @@ class LevelTask:
             for values in chunk.values:
                 if not len(values):
                     continue
+                timestamps = values.timestamps
                 if chunk.source in self._source_types:
                     values = self._source_types[chunk.source](values)
-                batch = untimed(values, times[0])
+                batch = untimed(values, times[0], timestamps)
                 report.counters.setdefault(chunk.source, {"out": 0})["out"] += len(batch)
                 for link in local.get(MAIN, ()):
                     self.call(link, batch)
                 for router in routers.get(MAIN, ()):
                     self.send(router, batch)
                 yield from self.drain()
+            yield from self._flush()
             for owner, each in zip(self._timed(chunk.source), times, strict=True):
                 # What a strategy of the user's remembers may be impossible to keep.
                 with guarded(owner):
                     report.chunks.append(each.steps())
         for router in self._routers():
             yield from router.flush(self.sender)
+
+    def _flush(self) -> Iterator[Envelope]:
+        """Let operators emit what they still hold, those before others first, and yield what is in the outbox."""
+        for place in self.places.values():
+            with guarded(place.planned):
+                place.operator.flush(place)
+        yield from self.drain()
 
     def _start_chunk(self, epoch: EpochContext, chunk: SourceChunk) -> list[ChunkTime]:
         """Open a chunk in the lane of its source and in those of all strategies that its records may pass."""
@@ -280,7 +307,7 @@ class LevelTask:
                 inbox.take(row)
                 yield from self.drain()
         inbox.finish()
-        yield from self.drain()
+        yield from self._flush()
         yield from inbox.forward_control()
 
     def finish(self, epoch: EpochContext, report: TaskReport, started: float) -> Iterator[Envelope]:
@@ -292,9 +319,13 @@ class LevelTask:
                 if committable is not None:
                     report.committables[node] = committable
             with guarded(place.planned):
+                for sweep in place.ctx.sweeps.values():
+                    sweep(report.watermarks.get(node, MIN_TIMESTAMP))
                 for check in place.ctx.checks:
                     check()
+                drained = {name: metric.drain() for name, metric in place.ctx.metrics.items()}
             report.counters[node] = dict(place.ctx.counters)
+            report.metrics[node] = {name: new for name, new in drained.items() if new is not None}
             if place.ctx.notes:
                 report.notes[node] = list(place.ctx.notes)
             for name, rows in place.ctx.backend.entries().items():

@@ -109,9 +109,10 @@ class EpochLoop:
 
     def _plan_epoch(self) -> tuple[int, list[ReadRange], bool]:
         now = int(time.time() * 1000)
+        self._coordinator.look_for_splits(now)
         positions = self._coordinator.positions()
         closed, paused = self._restrained(positions, now)
-        ranges = self._pacer.next_ranges(positions, now, closed | paused)
+        ranges = self._pacer.next_ranges(positions, now, closed | paused, self._coordinator.available())
         return now, ranges, self._all_read(positions, ranges, closed)
 
     def _restrained(
@@ -142,7 +143,7 @@ class EpochLoop:
     def _all_read(self, positions: Any, ranges: Any, closed: frozenset[SplitName]) -> bool:
         """Whether every split has ended once these ranges are read."""
         last = {(piece.source, piece.split) for piece in ranges if piece.last} | closed
-        return all(
+        return not self._coordinator.expects_splits and all(
             (node, split.number) in last or (split.end is not None and positions[node][split.number] >= split.end)
             for node, splits in self._coordinator.splits().items()
             for split in splits

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
 from flintstream.engine.epoch import StateFile, StateHandle
 from flintstream.errors import CorruptStateError, describe
@@ -33,6 +33,9 @@ class Manifest:
     layout: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     split_into: dict[str, int] = field(default_factory=dict[str, int])
     positions: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
+    parts: dict[str, list[tuple[int, str, int, int | None]]] = field(
+        default_factory=dict[str, list[tuple[int, str, int, int | None]]]
+    )
     lanes: dict[int, LaneTime] = field(default_factory=dict[int, LaneTime])
     lane_owners: dict[int, str] = field(default_factory=dict[int, str])
     watermarks: dict[str, int] = field(default_factory=dict[str, int])
@@ -40,6 +43,7 @@ class Manifest:
     entries: dict[str, int] = field(default_factory=dict[str, int])
     committables: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     counters: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     spark: dict[str, Any] = field(default_factory=dict[str, Any])
     finished: bool = False
 
@@ -55,7 +59,7 @@ class Manifest:
     def files(self) -> set[str]:
         """Return the paths of all files it names."""
         paths = {file.path for handle in self.state.values() for file in handle.files}
-        paths |= {part["path"] for parts in self.committables.values() for part in parts if _is_stored(part)}
+        paths |= {path for parts in self.committables.values() for part in parts for path in _stored_paths(part)}
         return paths
 
     @staticmethod
@@ -95,8 +99,15 @@ def _attributes(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
-def _is_stored(part: Any) -> bool:
-    return isinstance(part, dict) and "path" in part and part.get("stored") is True
+def _stored_paths(part: Any) -> list[str]:
+    """Return the files in the checkpoint directory that a committable names: its own, or those of its pieces."""
+    if not isinstance(part, dict):
+        return []
+    document = cast("dict[str, Any]", part)
+    if document.get("stored") is True and "path" in document:
+        return [document["path"]]
+    pieces = document.get("pieces")
+    return [path for piece in cast("list[Any]", pieces) for path in _stored_paths(piece)] if pieces else []
 
 
 def _lane(document: dict[str, Any]) -> LaneTime:

@@ -14,6 +14,9 @@ from flintstream.ops.batch import FIRST, Batch, Values, concat_values, count_bef
 from flintstream.ops.clock import EventClock, LaneTrack
 from flintstream.ops.run import Run, watermarks_before, widen
 
+AHEAD = 1 << 62
+"""What is taken off a lane's number to put its records before those of all lanes as they are."""
+
 Part = tuple[int, Batch]
 """An input port and records that came by it."""
 
@@ -83,14 +86,12 @@ class RunMerger:
             merged = Batch(batch.values, batch.timestamps, stamps[0], None, batch.keys)
             return merged, [port] * len(batch) if self._ports > 1 else None
         columns = [np.concatenate(column) for column in zip(*stamps, strict=True)]
-        keys = [batch.keys for _, batch in parts if batch.keys is not None]
         merged = Batch(
             concat_values([batch.values for _, batch in parts]),
             np.concatenate([batch.timestamps for _, batch in parts]),
             columns,
             None,
-            # Inputs of different kinds can meet in an operator that has no use for keys.
-            concat_values(keys) if len(keys) == len(parts) else None,
+            self._keys(parts),
         )
         inputs = np.concatenate([np.full(len(batch), port) for port, batch in parts]) if self._ports > 1 else None
         order = sort_order(columns)
@@ -98,6 +99,15 @@ class RunMerger:
             merged = merged.take(order)
             inputs = None if inputs is None else inputs[order]
         return merged, None if inputs is None else inputs.tolist()
+
+    def _keys(self, parts: list[Part]) -> Values | None:
+        keys = [batch.keys for _, batch in parts if batch.keys is not None]
+        if len(keys) == len(parts):
+            return concat_values(keys)
+        # Inputs of different kinds can meet in an operator that has no use for keys, or none for those of one input.
+        if not keys or self._ports == 1:
+            return None
+        return concat_values([batch.keys or Values([None] * len(batch)) for _, batch in parts])
 
 
 def empty_batch(width: int) -> Batch:
@@ -111,6 +121,13 @@ def place_in_lane(batch: Batch, track: LaneTrack, chunk: tuple[object, ...]) -> 
     base, floor = track.chunks[chunk]
     watermarks, lanes, positions = batch.stamp[:3]
     stamp = [np.maximum(watermarks, floor), lanes, positions + base, *batch.stamp[3:]]
+    return Batch(batch.values, batch.timestamps, stamp, None, batch.keys)
+
+
+def go_ahead(batch: Batch) -> Batch:
+    """Return records with stamps before all others'."""
+    watermarks, lanes, *rest = batch.stamp
+    stamp = [np.full_like(watermarks, FIRST), lanes - AHEAD, *rest]
     return Batch(batch.values, batch.timestamps, stamp, None, batch.keys)
 
 

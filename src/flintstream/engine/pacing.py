@@ -41,9 +41,17 @@ class Pacer:
         ]
 
     def next_ranges(
-        self, positions: Mapping[int, Mapping[int, int]], now: int, restrained: Collection[tuple[int, int]] = ()
+        self,
+        positions: Mapping[int, Mapping[int, int]],
+        now: int,
+        restrained: Collection[tuple[int, int]] = (),
+        available: Mapping[tuple[int, int], int] | None = None,
     ) -> list[ReadRange]:
-        """Return what the next epoch reads; splits that have ended, or are not to be read on, are left out."""
+        """Return what the next epoch reads; splits that have ended, or are not to be read on, are left out.
+
+        `available` says of splits of a log up to where they can be read now.
+        """
+        available = available or {}
         ranges, self._empty = self._empty, []
         open_splits = [
             (node, split, positions[node][split.number])
@@ -51,6 +59,7 @@ class Pacer:
             for split in splits
             if (node, split.number) not in restrained
             if split.end is None or positions[node][split.number] < split.end
+            if positions[node][split.number] < available.get((node, split.number), _ENDLESS)
         ]
         if not open_splits:
             return ranges
@@ -64,9 +73,10 @@ class Pacer:
         for index, (node, split, position) in enumerate(open_splits):
             limit = _ENDLESS if split.end is None else split.end
             most = position + share + (1 if index < spare else 0)
-            end = min(limit, most, self._due(node, split.number, positions, now))
+            there = available.get((node, split.number), _ENDLESS)
+            end = min(limit, most, there, self._due(node, split.number, positions, now))
             if end > position:
-                ranges.append(ReadRange(node, split.number, position, end, end == limit))
+                ranges.append(ReadRange(node, split.number, position, end, end == limit, split.name))
         return ranges
 
     def _due(self, node: int, split: int, positions: Mapping[int, Mapping[int, int]], now: int) -> int:

@@ -9,16 +9,20 @@ state as it was *before* the epoch, and the epoch's changes follow as an ordinar
 up to date takes in the changes alone, and is not loaded anew after every snapshot.
 
 Memory is bounded by the limit and by what a single run touches, besides the resident tables (timers, columnar windows).
+
+What all partitions of a level **share** (broadcast state) is a chain of files besides theirs: partition 0 writes it and
+all read it. Each computes it on its own, so one that holds its own state of an epoch holds the shared one of it too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from flintstream.engine.epoch import EpochContext, NewState, StateFile, StateHandle
+from flintstream.engine.epoch import EVERY_PARTITION, EpochContext, NewState, StateFile, StateHandle
 from flintstream.engine.statefiles import (
     append,
     bring_forward,
@@ -29,11 +33,13 @@ from flintstream.engine.statefiles import (
     owner_of,
     read_file,
     rows_of,
+    uid_of,
     write_chunks,
     write_state,
 )
 from flintstream.state.backend import KeyedBackend
 from flintstream.state.disk import ROWS_PER_WRITE, Changes, Mark, View, WorkingStore, remove_store
+from flintstream.state.evolution import reading
 from flintstream.state.spill import Spill
 from flintstream.state.storage import Storage
 from flintstream.state.table import GONE, Table, is_resident, parts_of, read_rows, within
@@ -59,6 +65,7 @@ class PartitionState:
         self._token = token
         self._storage = storage
         self._handles: tuple[StateHandle, ...] = epoch.handles[place]
+        self._shared = epoch.handles.get((place[0], EVERY_PARTITION), (StateHandle(),))
         self._limit = epoch.entries_in_memory
         self._path = f"state/{place[0]}-{place[1]}-{token}.bin"
         self._store: WorkingStore | None = None
@@ -68,6 +75,7 @@ class PartitionState:
 
     def bring_forward(self, epoch: int, token: str | None) -> None:
         """Bring what the backends hold since `epoch` under `token` up to the epoch's start."""
+        self._bring_shared_forward(epoch, token)
         spilled = any(backend.spill is not None for backend in self._backends.values())
         # A partition that spills does not stop at once when it shrinks a little.
         if spilled and self._entries() <= self._limit * 3 // 4:
@@ -85,6 +93,12 @@ class PartitionState:
                 table.clear()
         bring_forward(self._backends, self._handles, self._storage, epoch, token)
         self._compact()
+
+    def _bring_shared_forward(self, epoch: int, token: str | None) -> None:
+        shared = self._shared
+        if len(shared) == 1 and not self._moved():
+            shared = (replace(shared[0], tokens=self._handles[0].tokens),)
+        bring_forward(self._backends, shared, self._storage, epoch, token, shared=True)
 
     def _entries(self) -> int:
         """Return how many entries there are at the epoch's start; of a new layout, about how many there will be."""
@@ -145,7 +159,15 @@ class PartitionState:
                 backend = owner_of(name, self._backends)
                 if backend is not None and not is_resident(batch):
                     mine = within(batch, backend.groups)
-                    yield name, parts_of(mine), _decoded(mine)
+                    yield name, parts_of(mine), self._decoded(name, mine)
+
+    def _decoded(self, name: str, batch: pa.RecordBatch) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows of a changelog batch, a stretch at a time."""
+        for start in range(0, batch.num_rows, ROWS_PER_WRITE):
+            with reading(name, uid_of(name, self._backends)):
+                entries, values, gone = read_rows(batch.slice(start, ROWS_PER_WRITE), parts_of(batch))
+            for entry, value, removed in zip(entries, values, gone, strict=True):
+                yield entry, GONE if removed else value
 
     def _compact(self) -> None:
         """Write a snapshot of the state that the epoch starts from, if its changelogs have grown too long."""
@@ -162,7 +184,9 @@ class PartitionState:
     def _resident(self) -> Iterator[tuple[str, Any]]:
         for backend in self._backends.values():
             spillable = backend.spillable()
-            yield from ((name, table) for name, table in backend.tables.items() if name not in spillable)
+            shared = backend.rows(shared=True)
+            others = ((name, table) for name, table in backend.tables.items() if name not in spillable)
+            yield from ((name, table) for name, table in others if name not in shared)
 
     def _write_base(self, resident: Mapping[str, pa.RecordBatch]) -> tuple[StateFile, ...]:
         view = self._view
@@ -188,6 +212,15 @@ class PartitionState:
         if new is not None:
             new.entries = sum(entries[name] for name, _ in self._tables())
         return new
+
+    def write_shared(self) -> NewState | None:
+        """Write what the epoch changed in what all partitions share; None if nothing, or if another partition does."""
+        if self._place[1] == 0:
+            path = self._path.removesuffix(".bin") + "-all.bin"
+            return write_state(self._backends, self._shared, self._storage, self._epoch.epoch, path, shared=True)
+        for backend in self._backends.values():
+            backend.delta(shared=True)
+        return None
 
     def _write_spilled(self, spill: Spill) -> NewState | None:
         resident: dict[str, pa.RecordBatch] = {}
@@ -234,11 +267,3 @@ class PartitionState:
             self._store = self._view = None
         if remove:
             remove_store(self._epoch.incarnation, *self._place)
-
-
-def _decoded(batch: pa.RecordBatch) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows of a changelog batch, a stretch at a time."""
-    for start in range(0, batch.num_rows, ROWS_PER_WRITE):
-        entries, values, gone = read_rows(batch.slice(start, ROWS_PER_WRITE), parts_of(batch))
-        for entry, value, removed in zip(entries, values, gone, strict=True):
-            yield entry, GONE if removed else value

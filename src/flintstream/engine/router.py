@@ -9,9 +9,10 @@ import numpy as np
 
 from flintstream.engine.combiner import Combiner, combiner_of
 from flintstream.engine.envelope import Envelope, Sender
+from flintstream.engine.merge import AHEAD
 from flintstream.graph.nodes import AggregateNode
 from flintstream.model.time import MIN_TIMESTAMP
-from flintstream.ops.batch import Batch
+from flintstream.ops.batch import FIRST, Batch
 from flintstream.ops.selectors import FieldKey, FunctionKey
 from flintstream.ops.window_choice import can_combine
 from flintstream.planner.plan import Link, PlannedOperator
@@ -29,6 +30,7 @@ class Router:
         assert link.edge is not None
         self._edge: int = link.edge
         self._exchange = link.exchange
+        self._is_ahead = link.ahead
         self._level = target.level
         self._parallelism = target.parallelism
         self._max_parallelism = max_parallelism
@@ -118,7 +120,8 @@ class Router:
 
     def _row(self, batch: Batch, target: int, sender: Sender, chunk: Any) -> Envelope:
         self.sent[target] = self.sent.get(target, 0) + len(batch)
-        return sender.data(self._level, target, self._edge, batch, chunk)
+        row = sender.data(self._level, target, self._edge, batch, chunk)
+        return row._replace(watermark=FIRST, lane=row.lane - AHEAD) if self._is_ahead else row
 
 
 def keys_of(link: Link, batch: Batch) -> Batch:

@@ -53,13 +53,17 @@ def bring_forward(
     storage: Storage,
     epoch: int,
     token: str | None,
+    shared: bool = False,
 ) -> bool:
-    """Bring state held since `epoch` under `token` up to the handles; return False if it had to be loaded anew."""
+    """Bring state held since `epoch` under `token` up to the handles; return False if it had to be loaded anew.
+
+    With `shared` it is that which all partitions have in common, else the rest.
+    """
     is_held, files = files_since(handles, epoch, token)
     if not is_held:
         for backend in backends.values():
-            backend.clear()
-    elif any(file.first_epoch <= epoch for file in files) and _forget_partials(backends):
+            backend.clear(shared)
+    elif not shared and any(file.first_epoch <= epoch for file in files) and _forget_partials(backends):
         # A merged changelog tells what is known already. That does no harm to entries, but partial results add up.
         for file in handles[0].files[: -len(files)]:
             _apply(backends, read_file(storage, file), partials_only=True)
@@ -112,21 +116,22 @@ def write_state(
     storage: Storage,
     epoch: int,
     path: str,
+    shared: bool = False,
 ) -> NewState | None:
-    """Write what changed in this epoch; None if nothing did."""
+    """Write what changed in this epoch, of the shared tables or of the others; None if nothing did."""
     changes: dict[str, pa.RecordBatch] = {}
     for backend in backends.values():
-        changes.update(backend.delta())
+        changes.update(backend.delta(shared))
     moved = len(handles) != 1
     files = () if moved else handles[0].files
     if not changes and not (moved and any(handle.files for handle in handles)):
         return None
     touched = rows_of(changes)
-    total = sum(sum(backend.entries().values()) for backend in backends.values())
+    total = sum(sum(backend.rows(shared).values()) for backend in backends.values())
     if moved or touched * 2 >= total or outweighs(files, touched, total):
         rows: dict[str, pa.RecordBatch] = {}
         for backend in backends.values():
-            rows.update(backend.snapshot())
+            rows.update(backend.snapshot(shared))
         file, data = new_file(rows, storage, (epoch, epoch), path, is_snapshot=True)
         return NewState(0, (file,), data)
     return append(changes, files, storage, epoch, path, max_parallelism_of(backends))

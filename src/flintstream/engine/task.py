@@ -12,14 +12,17 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from flintstream.engine.envelope import DRIVER, Envelope
-from flintstream.engine.epoch import EpochContext, TaskReport
-from flintstream.engine.level import LevelTask, SourceChunk
+from flintstream.engine.epoch import EpochContext, ReadRange, TaskReport
+from flintstream.engine.level import LevelTask, SourceChunk, guarded
 from flintstream.engine.partition import PartitionState
 from flintstream.graph.nodes import SourceNode
-from flintstream.model.connect import SplitSource
+from flintstream.model.connect import LogSource, SplitSource, TimedRecords
 from flintstream.ops.batch import Values
-from flintstream.planner.plan import Plan
+from flintstream.planner.plan import Plan, PlannedOperator
+from flintstream.state.classes import adopt_classes
 from flintstream.state.codec import kind_of_arrow
 from flintstream.state.local_folder import remove_job
 from flintstream.state.storage import Storage
@@ -37,7 +40,7 @@ def run_source_task(
     task = _take(plan, epoch, 0, partition)
     started = time.perf_counter()
     try:
-        task.open()
+        task.open(epoch)
         report = task.begin(epoch, attempt, new_token(epoch, attempt))
         yield from task.read_sources(epoch, chunks, report)
         report.ranges = list(slots)
@@ -67,14 +70,17 @@ def run_level_task(
     collecting = gc.isenabled()
     gc.disable()  # a run makes millions of small tuples and no cycles; the collector would walk them again and again
     try:
-        state.bring_forward(task.epoch_done, task.token)
+        with task.locating():
+            state.bring_forward(task.epoch_done, task.token)
         task.after_run = state.relieve
-        task.open()
+        task.open(epoch)
         report = task.begin(epoch, attempt, token)
         yield from task.run_inbox(epoch, rows, report)
         yield from task.finish(epoch, report, started)
         # A batch job is one epoch and keeps no state: if it fails, it runs again from its input.
-        report.state = None if plan.batch_mode else state.write(report.entries)
+        if not plan.batch_mode:
+            report.state = state.write(report.entries)
+            report.shared = state.write_shared()
         report.busy_seconds = time.perf_counter() - started
         task.epoch_done, task.token = epoch.epoch, token
         yield _to_driver(task, report)
@@ -100,6 +106,7 @@ def _to_driver(task: LevelTask, report: TaskReport) -> Envelope:
 
 
 def _take(plan: Plan, epoch: EpochContext, level: int, partition: int) -> LevelTask:
+    adopt_classes(plan.classes)
     found = _OPENED.pop((epoch.incarnation, level, partition), None)
     if found is not None and found.plan is not plan:
         # The job was started again with other code.
@@ -139,16 +146,24 @@ def read_range(plan: Plan, epoch: EpochContext, slot: int) -> SourceChunk:
         piece.source,
         piece.split,
         (piece.start,),
-        _read(node.source, piece.split, piece.start, piece.end),
+        _read(plan.operator(piece.source), node.source, piece),
         piece.last,
         True,
     )
 
 
-def _read(source: SplitSource, split: int, start: int, end: int) -> Iterator[Values]:
-    for begin in range(start, end, READ_BATCH):
-        data = source.read(split, begin, min(begin + READ_BATCH, end))
-        if isinstance(data, list):
-            yield Values(data)
+def _read(planned: PlannedOperator, source: SplitSource, piece: ReadRange) -> Iterator[Values]:
+    for begin in range(piece.start, piece.end, READ_BATCH):
+        end = min(begin + READ_BATCH, piece.end)
+        if isinstance(source, LogSource):
+            # What makes records of a log's bytes may be the user's.
+            with guarded(planned):
+                data = source.read_part(piece.name, begin, end)
         else:
-            yield Values(None, data, kind_of_arrow(data.type))
+            data = source.read(piece.split, begin, end)
+        timestamps = None
+        if isinstance(data, TimedRecords):
+            data, timestamps = data.records, np.asarray(data.timestamps, np.int64)
+        values = Values(data) if isinstance(data, list) else Values(None, data, kind_of_arrow(data.type))
+        values.timestamps = timestamps
+        yield values

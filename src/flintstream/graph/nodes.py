@@ -14,7 +14,9 @@ from flintstream.model.cep import Pattern
 from flintstream.model.cep_functions import PatternProcessFunction
 from flintstream.model.connect import Sink, Source
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
+from flintstream.model.joins_reference import JoinDeclaration
 from flintstream.model.panes import Panes
+from flintstream.model.state import MapStateDescriptor
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.watermarks import WatermarkStrategy
 from flintstream.ops.aggregates import Aggregate
@@ -101,6 +103,13 @@ class FunctionNode(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class BroadcastNode(FunctionNode):
+    """A user's function of a stream and a broadcast one, which comes by the second port, with the state of that one."""
+
+    states: tuple[MapStateDescriptor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectNode(Node):
     """Keeps fields by position."""
 
@@ -126,11 +135,12 @@ class WindowNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class AggregateNode(Node):
-    """Built-in aggregates over a window, computed on columns."""
+    """Aggregates over a window, computed on columns; with `is_bare` a single one, whose results stand alone."""
 
     assigner: Any = None
     key: KeySource | None = None
     aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    is_bare: bool = False
     allowed_lateness_ms: int = 0
     late_tag: str | None = None
     logs_late: bool = False
@@ -163,7 +173,9 @@ def logs_late(node: Node) -> bool:
 
 def late_output(node: Node) -> str | None:
     """Return the side output for records that come too late for a node; None: they are dropped."""
-    return node.late_tag if isinstance(node, WindowNode | AggregateNode | SortNode | PatternNode) else None
+    if isinstance(node, FunctionNode) and isinstance(node.function, JoinDeclaration):
+        return node.function.late_tag
+    return getattr(node, "late_tag", None)
 
 
 @dataclass(frozen=True, slots=True)

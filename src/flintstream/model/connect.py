@@ -8,18 +8,27 @@ makes it visible once the epoch is committed, and must be able to do so twice wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a source with an order of its own. `end` is None if it goes on for ever."""
+    """A part of a source with an order of its own. `end` is None if it goes on for ever; a log's part has a `name`."""
 
     number: int
     start: int = 0
     end: int | None = None
+    name: str = ""
+
+
+@dataclass(slots=True)
+class TimedRecords:
+    """Records that bring their timestamps, in milliseconds, as a log keeps them; a list or an Arrow array of each."""
+
+    records: Any
+    timestamps: Any
 
 
 class Source(ABC):
@@ -42,7 +51,8 @@ class SplitSource(Source):
     def read(self, split: int, start: int, end: int) -> Any:
         """Called in a task to read positions `[start, end)` of a split.
 
-        Returns a list of records or an Arrow array; reading the same range again must give the same records.
+        Returns a list of records or an Arrow array, or either as `TimedRecords`; there may be fewer than positions.
+        Reading the same range again must give the same records.
         """
 
     def rate(self) -> float | None:
@@ -51,8 +61,57 @@ class SplitSource(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class LogPart:
+    """A part of a log as its source finds it: where to begin, and where to end if it is not to go on for ever."""
+
+    name: str
+    start: int = 0
+    end: int | None = None
+
+
+class LogSource(SplitSource):
+    """A log kept by someone else, whose parts grow, and become more, while the job runs.
+
+    Its parts go by name. The job numbers them, and remembers numbers, beginnings and ends with its positions.
+    """
+
+    discovery_interval_ms: int | None = None
+    """How often to look for new parts while the job runs; None for never."""
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        return [Split(n, part.start, part.end, part.name) for n, part in enumerate(self.discover((), True))]
+
+    def read(self, split: int, start: int, end: int) -> Any:
+        msg = "the parts of a log are read by name"
+        raise TypeError(msg)
+
+    @abstractmethod
+    def discover(self, known: Collection[str], is_first: bool) -> Sequence[LogPart]:
+        """Called in the driver when a job starts, and then from time to time; returns parts that are not known yet.
+
+        `is_first` says that the job has never run: only then do the parts begin where the user asked for.
+        """
+
+    @abstractmethod
+    def available(self, names: Collection[str]) -> Mapping[str, int]:
+        """Called in the driver before every epoch; returns the position up to which each part can be read now."""
+
+    @abstractmethod
+    def read_part(self, name: str, start: int, end: int) -> Any:
+        """Called in a task to read positions `[start, end)` of a part; returns what `read` returns."""
+
+    def committed(self, positions: Mapping[str, int]) -> None:
+        """Called in the driver after each commit with the next position of every part; a failure is no one's loss."""
+
+
+@dataclass(frozen=True, slots=True)
 class WriterContext:
-    """What a sink's writer knows of its place. `attempt` is unique, so staged names never collide."""
+    """What a sink's writer knows of its place. `attempt` is unique, so staged names never collide.
+
+    `incarnation` names the job's life: a job that starts anew, without its checkpoints, has another. A sink without a
+    place of its own to stage output hands pieces of it to `stage`, in any number, and puts what that returns into the
+    list `pieces` of its committable; there the committer finds, in their place, functions that return the bytes.
+    """
 
     job: str
     uid: str
@@ -60,6 +119,8 @@ class WriterContext:
     subtask: int
     attempt: str
     parallelism: int = 1
+    incarnation: str = ""
+    stage: Callable[[bytes], dict[str, Any]] | None = None
 
 
 class SinkWriter(ABC):

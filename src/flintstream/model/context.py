@@ -24,6 +24,7 @@ from flintstream.model.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from flintstream.model.state_summaries import S, SummaryStateDescriptor
 
 
 class TimeDomain(Enum):
@@ -83,6 +84,10 @@ class KeyedStateStore(ABC):
     @abstractmethod
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         """Return the aggregating state with that name."""
+
+    @abstractmethod
+    def get_summary_state(self, state_descriptor: SummaryStateDescriptor[S]) -> S:
+        """Return the summary with that name: a sample, a distinct count, quantiles or the commonest values."""
 
 
 class OperatorStateStore(ABC):

@@ -1,11 +1,12 @@
 """Functions of one record at a time, and the reading of a plain callable as one of them.
 
 Flink: pyflink.datastream.functions. Functions that also need time, state namespaces or windows stand in the files
-`functions_*.py` beside this one; this file imports nothing but errors, because state descriptors need it.
+`functions_*.py` beside this one; this file imports nothing of ours but errors, because state descriptors need it.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -206,4 +207,7 @@ def _as_function(candidate: object, kind: type[F], from_callable: type[F]) -> F:
     if isinstance(candidate, Function) or not callable(candidate):
         remedy = f"pass a callable or a {kind.__name__}"
         raise TypeMismatchError(describe(f"{candidate!r} is not a {kind.__name__}", remedy=remedy))
+    if inspect.iscoroutinefunction(candidate):
+        what = f"{getattr(candidate, '__qualname__', candidate)} is an `async def` function, which must be waited for"
+        raise TypeMismatchError(describe(what, remedy="use map_async(...) or AsyncDataStream"))
     return from_callable(candidate)  # pyright: ignore[reportCallIssue]  # every Callable* class takes its callable

@@ -46,7 +46,8 @@ _SCALARS: dict[type[Any], TypeInformation] = {
 
 # Of a function object (MapFunction, KeyedProcessFunction, ...), the method whose return value is the output.
 _OUTPUT_METHODS = (
-    "map", "flat_map", "filter", "reduce", "get_key", "get_result", "process_element", "process", "apply",
+    "map", "flat_map", "filter", "reduce", "get_key", "get_result", "process_element", "process", "apply", "join",
+    "co_group",
 )  # fmt: skip
 
 _ITERABLES = frozenset(

@@ -1,7 +1,7 @@
 """A job as its client sees it: identity, status, result, and a handle that answers with futures.
 
-Flink: JobID, JobStatus, JobExecutionResult, CompletableFuture and JobClient of pyflink.common. Savepoints and
-accumulators join the client when the engine has them.
+Flink: JobID, JobStatus, JobExecutionResult, CompletableFuture and JobClient of pyflink.common. Savepoints
+join the client when the engine has them.
 """
 
 from __future__ import annotations
@@ -158,6 +158,10 @@ class JobClient(ABC):
     @abstractmethod
     def cancel(self) -> CompletableFuture[None]:
         """Cancel the job; the future is done when it has stopped."""
+
+    @abstractmethod
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Ask for counters and metrics by operator, as the last committed epoch left them; also while the job runs."""
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:

@@ -125,9 +125,14 @@ class Row:
         return _make_row(self._values, args, self._row_kind)
 
     def __getitem__(self, item: int | slice | str) -> Any:
-        # The exact type first: this is on the path of every record, and isinstance costs as much as the rest.
+        # The exact types first: this is on the path of every record, and isinstance costs as much as the rest.
         if type(item) is int:
             return self._values[item]
+        if type(item) is str and self._fields is not None:
+            try:
+                return self._values[self._fields.index(item)]
+            except ValueError:
+                raise _unknown_field(self, item) from None
         return self._values[item if isinstance(item, int | slice) else self._index(item)]
 
     def __setitem__(self, key: int | slice | str, value: Any) -> None:

@@ -14,6 +14,7 @@ from flintstream.ops.aggregates_column import ColumnAggregate
 from flintstream.ops.aggregates_lists import ApproxDistinct, Distinct, Quantile, TopN
 from flintstream.ops.aggregates_numbers import Average, Count, Extreme, Sum, Variance
 from flintstream.ops.aggregates_ordered import Collected, Edge
+from flintstream.ops.aggregates_vectorised import UserAggregate
 
 __all__ = ["Aggregate", "ColumnAggregate", "column_aggregate", "is_ordered"]
 
@@ -64,5 +65,7 @@ def column_aggregate(aggregate: Aggregate, prefix: str) -> ColumnAggregate:
             return TopN(prefix, field, *options)
         case "collect_list":
             return Collected(prefix, field)
+        case "computed_by":
+            return UserAggregate(prefix, field, *options)
         case _:
             raise UnsupportedError(describe(f"there is no built-in aggregate {aggregate.kind!r}"))

@@ -30,14 +30,18 @@ FIRST, LAST = MIN_TIMESTAMP, MAX_TIMESTAMP
 
 
 class Values:
-    """A sequence of user values as rows, as one Arrow column, or as both."""
+    """A sequence of user values as rows, as one Arrow column, or as both.
 
-    __slots__ = ("_array", "_kind", "_rows")
+    `timestamps` is set where a source brings some with its records; once they are a `Batch`, that has them.
+    """
+
+    __slots__ = ("_array", "_kind", "_rows", "timestamps")
 
     def __init__(self, rows: list[Any] | None, array: pa.Array | None = None, kind: Kind = None) -> None:
         self._rows = rows
         self._array = array
         self._kind = kind
+        self.timestamps: I64 | None = None
 
     def rows(self) -> list[Any]:
         """Return Python values."""
@@ -74,16 +78,82 @@ class Values:
         return len(self._rows) if self._rows is not None else len(self._array)  # type: ignore[arg-type]
 
 
+class MixedValues(Values):
+    """Values of several kinds, each still a column of its own: value i is `columns[which[i]]` at `where[i]`.
+
+    Two streams that meet in one operator are seldom of one type. Who looks at one of them only, by `take`, gets its
+    column; who wants rows gets rows.
+    """
+
+    __slots__ = ("_columns", "_where", "_which")
+
+    _rows: list[Any] | None
+
+    def __init__(self, columns: Sequence[Values], which: I64, where: I64) -> None:
+        super().__init__(None)
+        self._columns = columns
+        self._which = which
+        self._where = where
+
+    def rows(self) -> list[Any]:
+        if self._rows is None:
+            rows: list[Any] = [None] * len(self._which)
+            for number, column in enumerate(self._columns):
+                chosen = np.flatnonzero(self._which == number)
+                for index, row in zip(chosen.tolist(), column.take(self._where[chosen]).rows(), strict=True):
+                    rows[index] = row
+            self._rows = rows
+        return self._rows
+
+    def column(self) -> tuple[pa.Array, Kind]:
+        self.rows()
+        return super().column()
+
+    def take(self, indices: I64) -> Values:
+        which, where = self._which[indices], self._where[indices]
+        if len(which) and which[0] == which[-1] and bool((which == which[0]).all()):
+            return self._columns[which[0]].take(where)
+        return MixedValues(self._columns, which, where)
+
+    def slice(self, start: int, stop: int) -> Values:
+        return MixedValues(self._columns, self._which[start:stop], self._where[start:stop])
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+
 def concat_values(parts: Sequence[Values]) -> Values:
-    """Return all values of `parts` in order; columns stay columns where all are of one kind."""
+    """Return all values of `parts` in order; columns stay columns, one for each kind there is."""
     if len(parts) == 1:
         return parts[0]
-    if all(part.is_column for part in parts):
-        columns = [part.column() for part in parts]
-        array, kind = columns[0]
-        if all(k == kind and a.type == array.type for a, k in columns):
-            return Values(None, pa.concat_arrays([a for a, _ in columns]), kind)
-    return Values([row for part in parts for row in part.rows()])
+    if not all(part.is_column for part in parts):
+        return Values([row for part in parts for row in part.rows()])
+    columns = [part.column() for part in parts]
+    array, kind = columns[0]
+    if all(k == kind and a.type == array.type for a, k in columns):
+        return Values(None, pa.concat_arrays([a for a, _ in columns]), kind)
+    return _mixed(columns)
+
+
+def _mixed(parts: Sequence[tuple[pa.Array, Kind]]) -> Values:
+    """Return columns of several kinds one behind the other."""
+    kinds: list[tuple[pa.DataType, Kind]] = []
+    arrays: list[list[pa.Array]] = []
+    lengths: list[int] = []
+    which: list[I64] = []
+    where: list[I64] = []
+    for array, kind in parts:
+        if (array.type, kind) not in kinds:
+            kinds.append((array.type, kind))
+            arrays.append([])
+            lengths.append(0)
+        number = kinds.index((array.type, kind))
+        which.append(np.full(len(array), number))
+        where.append(np.arange(lengths[number], lengths[number] + len(array)))
+        arrays[number].append(array)
+        lengths[number] += len(array)
+    columns = [Values(None, pa.concat_arrays(each), kind) for each, (_, kind) in zip(arrays, kinds, strict=True)]
+    return MixedValues(columns, np.concatenate(which), np.concatenate(where))
 
 
 @dataclass(slots=True)

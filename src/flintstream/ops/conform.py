@@ -100,7 +100,7 @@ def _error(mismatch: Mismatch, type_info: TypeInformation, name: str, location: 
     if mismatch.reason:
         what = f"{what} ({mismatch.reason})"
     remedy = "return what was declared, or declare another type"
-    return TypeMismatchError(describe(what, location, remedy), location=location)
+    return TypeMismatchError(describe(what, location or None, remedy), location=location or None)
 
 
 def _column(info: TypeInformation) -> Column | None:

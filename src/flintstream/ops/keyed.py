@@ -19,6 +19,7 @@ from flintstream.model.functions import Function
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.ops.batch import NO_TIMESTAMP, Batch, Values, expand
 from flintstream.ops.context import OperatorRuntimeContext
+from flintstream.ops.moment import RecordMoment
 from flintstream.ops.operator import Operator, OperatorContext, Output
 from flintstream.ops.run import Emissions, Run
 from flintstream.ops.stateless import FunctionOperator, callable_of
@@ -32,16 +33,21 @@ PIECE = 1 << 14
 
 
 class KeyedTimerService(TimerService):
-    """Timers of the current key; `namespace` is the window being processed, or None."""
+    """Timers of the current key; `namespace` is the window being processed, or None.
 
-    __slots__ = ("_backend", "event", "namespace", "now", "processing", "watermark")
+    `firing` is the time of the event timer that fires, NO_TIMESTAMP while another one does, None at a record; `passed`
+    is how far event time has come by such timers.
+    """
+
+    __slots__ = ("_backend", "event", "firing", "namespace", "now", "passed", "processing", "watermark")
 
     def __init__(self, backend: KeyedBackend, uid: str) -> None:
         self._backend = backend
         self.event = backend.table(f"{uid}/#event-timers", lambda: TimerTable("event"))
         self.processing = backend.table(f"{uid}/#processing-timers", lambda: TimerTable("processing"))
         self.namespace: Any = None
-        self.watermark = MIN_TIMESTAMP
+        self.watermark = self.passed = MIN_TIMESTAMP
+        self.firing: int | None = None
         self.now = 0
 
     def current_processing_time(self) -> int:
@@ -61,6 +67,16 @@ class KeyedTimerService(TimerService):
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         self.processing.unregister(self._backend.key, self.namespace, _within_time(timestamp))
+
+    def begin_advance(self, passed: int, watermark: int) -> None:
+        """The watermark advances from `passed`; timers that this makes fire follow."""
+        self.passed, self.watermark = passed, watermark
+
+    def begin_timer(self, time: int) -> None:
+        """A timer fires: an event timer at its time, another at NO_TIMESTAMP."""
+        self.firing = time
+        if time > self.passed:
+            self.passed = time
 
 
 def _within_time(timestamp: Any) -> int:
@@ -97,6 +113,26 @@ class KeyedContext:
         return self._domain
 
 
+class TimerMoment:
+    """The moment of operators with timers; `element` knows the timestamp of the record, if they tell it."""
+
+    __slots__ = ("_element", "_timers")
+
+    def __init__(self, timers: KeyedTimerService, element: KeyedContext | None = None) -> None:
+        self._timers = timers
+        self._element = element
+
+    def now(self) -> int:
+        timers = self._timers
+        return timers.watermark if timers.firing is None or timers.firing == NO_TIMESTAMP else timers.passed
+
+    def stamp(self) -> int:
+        timestamp = self._timers.firing
+        if timestamp is None:
+            timestamp = NO_TIMESTAMP if self._element is None else self._element.element_timestamp
+        return self._timers.watermark if timestamp == NO_TIMESTAMP else timestamp
+
+
 class TimedOperator(Operator):
     """An operator with timers per key; what happens at one is `fire`."""
 
@@ -122,7 +158,7 @@ class TimedOperator(Operator):
             step = bisect_right(reached, max(timers.watermark, event.due - 1))
             if step == len(reached) or reached[step] > watermark:
                 return
-            timers.watermark = int(reached[step])
+            timers.begin_advance(int(reached[step - 1]) if step else run.start, int(reached[step]))
             while (due := event.pop_due(timers.watermark)) is not None:
                 self._fire_one(due, TimeDomain.EVENT_TIME, step, emissions)
 
@@ -131,7 +167,9 @@ class TimedOperator(Operator):
         self.backend.key, self.timers.namespace = key, namespace
         rows = emissions.rows
         start = len(rows)
+        self.timers.begin_timer(time if domain is TimeDomain.EVENT_TIME else NO_TIMESTAMP)
         timestamp = self.fire(key, namespace, time, domain, rows)
+        self.timers.firing = None
         if len(rows) > start:
             emissions.end_timer(start, step, time, key_hash, timestamp)
 
@@ -156,6 +194,7 @@ class KeyedProcessOperator(TimedOperator):
     def open(self, ctx: OperatorContext) -> None:
         super().open(ctx)
         self._element_ctx = KeyedContext(ctx.backend, self.timers)
+        ctx.moment = TimerMoment(self.timers, self._element_ctx)
         _open_keyed(self.function, ctx)
 
     def close(self) -> None:
@@ -240,12 +279,18 @@ class KeyedFunctionOperator(FunctionOperator):
     def __init__(self, function: Function, method: str) -> None:
         super().__init__(function)
         self._method = method
+        self._moment = RecordMoment()
+
+    def open(self, ctx: OperatorContext) -> None:
+        ctx.moment = self._moment
+        super().open(ctx)
 
     def process(self, batch: Batch, port: int, out: Output) -> None:
         assert batch.keys is not None
-        function, backend = callable_of(self.function, self._method), self.ctx.backend
+        function, backend, moment = callable_of(self.function, self._method), self.ctx.backend, self._moment
         results: list[Any] = []
-        for key, value in zip(batch.keys.rows(), batch.values.rows(), strict=True):
+        moment.batch = batch
+        for moment.index, (key, value) in enumerate(zip(batch.keys.rows(), batch.values.rows(), strict=True)):
             backend.key = key
             result = function(value)
             results.append(list(result) if self._method == "flat_map" and result is not None else result)
@@ -276,26 +321,45 @@ class ReduceOperator(FunctionOperator):
         super().__init__(function)
         self._batch_mode = batch_mode
         self._combine: Callable[[Any, Any], Any] = callable_of(function, "reduce")
+        self._moment: RecordMoment | None = None
 
     def open(self, ctx: OperatorContext) -> None:
+        if type(self.function).open is not Function.open:
+            self._moment = ctx.moment = RecordMoment()
         super().open(ctx)
         self._table = ctx.backend.table(f"{ctx.uid}/reduced", lambda: Table("reduced"))
 
     def process(self, batch: Batch, port: int, out: Output) -> None:
         assert batch.keys is not None
+        keys = batch.keys.rows()
+        rows = self._fold(batch, keys) if self._moment is None else self._fold_at_each(self._moment, batch, keys)
+        self._table.dirty.update(keys)
+        if not self._batch_mode:
+            out.emit(batch.with_values(Values(rows)))
+
+    def _fold(self, batch: Batch, keys: list[Any]) -> list[Any]:
         data, combine = self._table.data, self._combine
         rows: list[Any] = []
         append = rows.append
-        keys = batch.keys.rows()
         for key, value in zip(keys, batch.values.rows(), strict=True):
             held = data[key]
             if held is not None:
                 value = combine(held, value)
             data[key] = value
             append(value)
-        self._table.dirty.update(keys)
-        if not self._batch_mode:
-            out.emit(batch.with_values(Values(rows)))
+        return rows
+
+    def _fold_at_each(self, moment: RecordMoment, batch: Batch, keys: list[Any]) -> list[Any]:
+        """The same for a function that has state of its own, and must stand at a key and a record."""
+        data, combine, backend = self._table.data, self._combine, self.ctx.backend
+        rows: list[Any] = []
+        moment.batch = batch
+        for moment.index, (key, value) in enumerate(zip(keys, batch.values.rows(), strict=True)):
+            backend.key = key
+            held = data[key]
+            data[key] = value if held is None else combine(held, value)
+            rows.append(data[key])
+        return rows
 
     def process_run(self, run: Run, out: Output) -> None:
         for piece in run.pieces(PIECE):

@@ -14,7 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flintstream.model.time import MIN_TIMESTAMP
 from flintstream.ops.batch import Batch
+from flintstream.ops.moment import Moment
 from flintstream.ops.run import Run
 from flintstream.state.backend import KeyedBackend
 
@@ -34,11 +36,26 @@ def _unknown(watermark: int) -> float | None:
     """What an operator knows of completeness before the engine tells it."""
 
 
+class EpochMetric(ABC):
+    """A user's metric as the engine sees it: what changed in an epoch."""
+
+    @abstractmethod
+    def drain(self) -> dict[str, Any] | None:
+        """Return what has changed since it was last asked, as JSON can hold it; None if nothing has."""
+
+    def begin(self) -> None:
+        """Called before an epoch: forget what an attempt that came to nothing has left."""
+        self.drain()
+
+
 @dataclass(slots=True)
 class OperatorContext:
     """What an opened operator knows of its place in the job.
 
-    `now` is the processing time of the epoch.
+    `now` is the processing time of the epoch, `watermark` the operator's own before it.
+    `moment` tells code that runs in the operator how late it is in event time, or is None if it cannot.
+    `sweeps` are run at the end of each epoch, by name: they remove what has expired at a watermark.
+    `metrics` are those of the user, by their full names.
     `checks` are run at the end of each epoch, before its state is written; they raise if the state is not as declared.
     `completeness` tells which share of the records up to a watermark is believed to have come, or None.
     With `logs_late` each late record gets a line in `notes`, which the driver logs once the epoch is committed.
@@ -52,11 +69,15 @@ class OperatorContext:
     attempt: int = 0
     job_parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     counters: dict[str, int] = field(default_factory=dict[str, int])
+    metrics: dict[str, EpochMetric] = field(default_factory=dict[str, EpochMetric])
     checks: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     completeness: Callable[[int], float | None] = _unknown
     logs_late: bool = False
     notes: list[str] = field(default_factory=list[str])
     now: int = 0
+    watermark: int = MIN_TIMESTAMP
+    moment: Moment | None = None
+    sweeps: dict[str, Callable[[int], None]] = field(default_factory=dict[str, Callable[[int], None]])
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to one of the operator's counters, which the driver sums over all subtasks."""
@@ -101,6 +122,9 @@ class Operator(ABC):
         ports = np.array(run.inputs)
         for start, stop in _stretches(ports):
             self.process(run.batch.slice(start, stop), int(ports[start]), out)
+
+    def flush(self, out: Output) -> None:
+        """Called when no more records come in this stretch of a split (level 0) or in this epoch: emit what waits."""
 
     def on_processing_time(self, now: int, run: Run, out: Output) -> None:
         """Called once an epoch before its records, with the epoch's own clock; `run` is empty."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from flintstream.ops.aggregates_column import Bools
 from flintstream.ops.batch import I64
+from flintstream.state.pile import by_key_and_time
 
 
 @dataclass(slots=True)
@@ -66,17 +67,6 @@ def _broken(linked: I64, furthest: I64, order: I64, ends: I64, elements: Element
     earlier = np.where(arrivals[holder] <= arrivals[linked], holder, linked)
     later = holder + linked - earlier
     return linked[ends[earlier] - 1 <= watermarks[later]]
-
-
-def by_key_and_time(keys: I64, times: I64) -> I64:
-    """Return the stable order by key and time; records mostly come in the order of time, so that keys alone remain."""
-    order = np.argsort(times, kind="stable") if (times[1:] < times[:-1]).any() else np.arange(len(times))
-    # Numpy sorts numbers of 16 bits by radix, several times as fast as larger ones.
-    unsigned = keys.view(np.uint64)
-    for shift in range(0, max(1, int(keys.max(initial=0)).bit_length()), 16):
-        digit = (unsigned[order] >> np.uint64(shift)).astype(np.uint16)
-        order = order[np.argsort(digit, kind="stable")]
-    return order
 
 
 def pieces(keys: I64, starts: I64, ends: I64) -> tuple[Bools, I64, Bools]:

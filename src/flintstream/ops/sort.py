@@ -68,11 +68,11 @@ def _emission(due: Held, run: Run) -> Batch:
     due = due.take(np.lexsort((due.places, due.times)))
     step = np.searchsorted(run.watermarks, due.times)
     stamp: Stamp = [column[step] for column in run.stamp]
-    stamp += [due.times, due.places, _numbers(due)]
+    stamp += [due.times, due.places, arrival_numbers(due)]
     return Batch(Values(None, due.values, due.kind), due.times, stamp, run.before(step))
 
 
-def _numbers(due: Held) -> I64:
+def arrival_numbers(due: Held) -> I64:
     """Count from 0 within records of equal time and key."""
     count = len(due.times)
     begins = np.ones(count, bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -36,6 +37,7 @@ def _has_tags(rows: list[Any]) -> bool:
     types = set(map(type, rows))
     if tuple not in types:
         return False
-    if types == {tuple} and () not in rows:
-        return any(issubclass(first, OutputTag) for first in set(map(type, map(itemgetter(0), rows))))
+    if types == {tuple}:
+        with suppress(IndexError):  # one is empty, and has no first
+            return any(issubclass(first, OutputTag) for first in set(map(type, map(itemgetter(0), rows))))
     return any(type(row) is tuple and len(row) == 2 and isinstance(row[0], OutputTag) for row in rows)

@@ -219,10 +219,10 @@ def computed(values: Values, expression: pc.Expression) -> Values:
     return Values(None, column, kind_of_arrow(column.type))
 
 
-def untimed(values: Values, chunk: ChunkTime) -> Batch:
-    """Return records as a source reads them: no timestamp, no watermark, numbered within their chunk."""
+def untimed(values: Values, chunk: ChunkTime, timestamps: I64 | None = None) -> Batch:
+    """Return records as a source reads them: their own timestamps or none, no watermark, numbered in their chunk."""
     count = len(values)
     positions = np.arange(chunk.count, chunk.count + count)
     chunk.count += count
     stamp = [np.full(count, chunk.carry), np.full(count, chunk.lane), positions]
-    return Batch(values, np.full(count, NO_TIMESTAMP), stamp)
+    return Batch(values, np.full(count, NO_TIMESTAMP) if timestamps is None else timestamps, stamp)

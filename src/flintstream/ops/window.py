@@ -30,7 +30,7 @@ from flintstream.model.triggers import Trigger, TriggerResult
 from flintstream.model.window_assigner import MergingWindowAssigner, WindowAssigner
 from flintstream.ops.batch import FIRST, NO_TIMESTAMP
 from flintstream.ops.context import OperatorRuntimeContext
-from flintstream.ops.keyed import TimedOperator
+from flintstream.ops.keyed import TimedOperator, TimerMoment
 from flintstream.ops.operator import OperatorContext, Output
 from flintstream.ops.run import Emissions, Run, Span
 from flintstream.ops.tagging import emit_tagged
@@ -86,6 +86,7 @@ class WindowOperator(TimedOperator):
 
     def open(self, ctx: OperatorContext) -> None:
         super().open(ctx)
+        ctx.moment = TimerMoment(self.timers)
         runtime = OperatorRuntimeContext(ctx, keyed=True)
         for function in self._functions:
             function.open(runtime)

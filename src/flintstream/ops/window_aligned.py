@@ -212,7 +212,7 @@ class AlignedWindowOperator(WindowOperator):
             step = bisect_right(reached, max(timers.watermark, due.due - 1))
             if step == len(reached) or reached[step] > watermark:
                 return
-            timers.watermark = int(reached[step])
+            timers.begin_advance(int(reached[step - 1]) if step else run.start, int(reached[step]))
             while due.due <= timers.watermark:
                 self._fire_group(due.pop_group(), step, emissions)
 
@@ -228,6 +228,7 @@ class AlignedWindowOperator(WindowOperator):
         if pane is None or pane.window.end != window.end:
             pane = Pane(window, self._table)
         keys, hashes = in_timer_order(group)
+        self.timers.begin_timer(group.time)
         result, begin, ends = self._contents.result, len(rows), [len(rows)]
         for key in keys:
             backend.key = key
@@ -244,6 +245,7 @@ class AlignedWindowOperator(WindowOperator):
                     self._process_ctx.at(window)
                     self._clear(self._process_ctx)
             ends.append(len(rows))
+        self.timers.firing = None
         if len(rows) > begin:
             places: Any = np.repeat(hashes, np.diff(ends))
             emissions.spans.append(Span(begin, len(rows), -1, step, group.time, places, end))

@@ -12,9 +12,8 @@ from typing import Any
 from flintstream.model.assigners import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from flintstream.ops.aggregates import Aggregate
 from flintstream.ops.aggregates import is_ordered as aggregate_is_ordered
-from flintstream.ops.operator import Operator
 from flintstream.ops.selectors import KeySource
-from flintstream.ops.window_columns import ColumnWindowOperator
+from flintstream.ops.window_columns import ColumnOperator, ColumnWindowOperator
 from flintstream.ops.window_sessions import SessionColumnOperator
 from flintstream.ops.window_slices import SlidingColumnOperator
 
@@ -42,7 +41,7 @@ def can_combine(assigner: Any, aggregates: Sequence[tuple[str, Aggregate]], is_o
 
 def column_operator(
     assigner: Any, key: KeySource, aggregates: Sequence[tuple[str, Aggregate]], late_tag: str | None
-) -> Operator:
+) -> ColumnOperator:
     """Return what computes windows on columns."""
     if type(assigner) is EventTimeSessionWindows:
         return SessionColumnOperator(assigner, key, aggregates, late_tag)

@@ -28,7 +28,12 @@ from flintstream.state.partials import PartialTable
 
 
 class ColumnOperator(Operator):
-    """What all windows on columns share: their state, late records, rows of results."""
+    """What all windows on columns share: their state, late records, rows of results.
+
+    With `is_bare` the only aggregate's results are emitted as they are.
+    """
+
+    is_bare = False
 
     def __init__(self, assigner: Any, folder: Folder, key: KeySource, late_tag: str | None) -> None:
         self._assigner = assigner
@@ -66,6 +71,8 @@ class ColumnOperator(Operator):
 
     def _records(self, merged: pa.Table, starts: I64, ends: I64) -> Values:
         """Return the results as rows: the key's fields, the window's borders, the aggregates."""
+        if self.is_bare:
+            return Values(None, *self._folder.aggregates[0][1].result(merged))
         names = [*self._key_names]
         columns, kinds = self._keys(*joined_key(merged))
         for name, times in (("window_start", starts), ("window_end", ends)):

@@ -24,11 +24,13 @@ from flintstream.model.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from flintstream.model.state_summaries import S, SummaryStateDescriptor
 from flintstream.ops.context import refuse_ttl
 from flintstream.ops.operator import OperatorContext
 from flintstream.ops.window_contents import collected, merge_into
 from flintstream.state.backend import KeyedBackend
 from flintstream.state.map_table import MapTable
+from flintstream.state.summary_views import summary_table, summary_view
 from flintstream.state.table import GONE, Table, write_rows
 from flintstream.state.views import (
     KeyedAggregatingState,
@@ -117,6 +119,15 @@ class WindowStateStore(KeyedStateStore):
         function = state_descriptor.get_agg_function()
         return self._view(state_descriptor, lambda scope, table: KeyedAggregatingState(scope, table, function))
 
+    def get_summary_state(self, state_descriptor: SummaryStateDescriptor[S]) -> S:
+        held = self._views.get(state_descriptor.name)
+        if held is None or held[0] is not state_descriptor:
+            scope = cast("KeyedBackend", self._scope)
+            name = f"{self._ctx.uid}/#{self._prefix}:{state_descriptor.name}"
+            table = summary_table(self._ctx.backend, name, 2)
+            held = self._views[state_descriptor.name] = (state_descriptor, summary_view(scope, table, state_descriptor))
+        return cast("S", held[1])
+
     def get_any_state(self, state_descriptor: StateDescriptor) -> State:
         """Return the state that a descriptor of any kind asks for."""
         if isinstance(state_descriptor, ReducingStateDescriptor):
@@ -195,6 +206,9 @@ class NoWindowStateStore(KeyedStateStore):
         return self._refuse(state_descriptor)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> Any:
+        return self._refuse(state_descriptor)
+
+    def get_summary_state(self, state_descriptor: SummaryStateDescriptor[Any]) -> Any:
         return self._refuse(state_descriptor)
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> Any:

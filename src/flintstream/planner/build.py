@@ -9,6 +9,7 @@ from typing import TypeVar
 from flintstream.errors import UnsupportedError, describe
 from flintstream.graph.nodes import (
     AggregateNode,
+    BroadcastNode,
     FunctionNode,
     PatternNode,
     ProjectNode,
@@ -17,28 +18,50 @@ from flintstream.graph.nodes import (
     TimestampsNode,
     WindowNode,
 )
+from flintstream.graph.nodes_join import IntervalJoinNode, WindowJoinNode
 from flintstream.model.assigners_data import DataWindows
+from flintstream.model.functions_async import AsyncCalls
+from flintstream.model.functions_vectorised import Vectorized
+from flintstream.model.joins_reference import JoinDeclaration
+from flintstream.ops.async_io import AsyncOperator
+from flintstream.ops.broadcast import BroadcastProcessOperator, KeyedBroadcastOperator
 from flintstream.ops.cep import PatternOperator
+from flintstream.ops.join_interval import IntervalJoinOperator
+from flintstream.ops.join_window import LATE, JoinWindowOperator
 from flintstream.ops.keyed import KeyedFunctionOperator, KeyedProcessOperator, ReduceOperator
 from flintstream.ops.operator import Operator
 from flintstream.ops.sink import SinkOperator
 from flintstream.ops.sort import SortOperator
 from flintstream.ops.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator, ProjectOperator
 from flintstream.ops.timestamps import TimestampsOperator
+from flintstream.ops.vectorised import VectorisedFilter, VectorisedFlatMap, VectorisedMap
 from flintstream.ops.window import WindowOperator
 from flintstream.ops.window_aligned import AlignedWindowOperator, is_aligned
 from flintstream.ops.window_choice import column_operator
 from flintstream.ops.window_contents import TimedAggregate
 from flintstream.ops.window_data import DataWindowOperator, EvictingDataWindowOperator
 from flintstream.ops.window_evict import EvictingWindowOperator
+from flintstream.planner.build_joins import build_join
 from flintstream.planner.plan import PlannedOperator
 
 F = TypeVar("F")
+_VECTORISED = {
+    "vectorised_map": VectorisedMap,
+    "vectorised_filter": VectorisedFilter,
+    "vectorised_flat_map": VectorisedFlatMap,
+}
 
 
 def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operator:
     """Return a new operator for its place in the plan. In batch mode event time stands still until the end."""
     node = planned.node
+    if isinstance(node, BroadcastNode):
+        assert node.function is not None
+        kind = KeyedBroadcastOperator if node.shape == "keyed_broadcast" else BroadcastProcessOperator
+        return kind(fresh(node.function), node.states)
+    if isinstance(node, IntervalJoinNode):
+        assert node.join is not None
+        return IntervalJoinOperator(node.join, fresh(node.pairing))
     if isinstance(node, FunctionNode):
         return _build_function(node, batch_mode)
     if isinstance(node, TimestampsNode):
@@ -47,13 +70,20 @@ def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operat
     if isinstance(node, SinkNode):
         assert node.sink is not None
         return SinkOperator(node.sink)
+    if isinstance(node, WindowJoinNode):
+        tags = node.late_tag_of(0), node.late_tag_of(1)
+        inner = _build_window(replace(node, late_tag=LATE if any(tags) else None))
+        inner.panes = node.panes
+        return JoinWindowOperator(inner, tags)
     if isinstance(node, WindowNode):
         window = _build_window(node)
         window.panes = node.panes
         return window
     if isinstance(node, AggregateNode):
         assert node.key is not None
-        return column_operator(node.assigner, node.key, node.aggregates, node.late_tag)
+        columns = column_operator(node.assigner, node.key, node.aggregates, node.late_tag)
+        columns.is_bare = node.is_bare
+        return columns
     if isinstance(node, SortNode):
         return SortOperator(node.late_tag)
     if isinstance(node, PatternNode):
@@ -89,6 +119,8 @@ def _build_function(node: FunctionNode, batch_mode: bool) -> Operator:
     assert node.function is not None
     function = fresh(node.function)
     methods = node.methods
+    if isinstance(function, JoinDeclaration):
+        return build_join(function)
     match node.shape:
         case "map":
             return MapOperator(function, methods)
@@ -96,6 +128,12 @@ def _build_function(node: FunctionNode, batch_mode: bool) -> Operator:
             return FilterOperator(function)
         case "flat_map":
             return FlatMapOperator(function, methods)
+        case "async":
+            assert isinstance(function, AsyncCalls)
+            return AsyncOperator(function)
+        case "vectorised_map" | "vectorised_filter" | "vectorised_flat_map":
+            assert isinstance(function, Vectorized)
+            return _VECTORISED[node.shape](function, methods[0], node.output_type)
         case "process":
             return ProcessOperator(function, methods)
         case "keyed_process":

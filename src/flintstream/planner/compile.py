@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flintstream.connectors.frames import FrameSource
 from flintstream.graph.nodes import (
     AggregateNode,
+    BroadcastNode,
     Exchange,
     FunctionNode,
     Node,
@@ -21,7 +22,9 @@ from flintstream.graph.nodes import (
     TimestampsNode,
     WindowNode,
 )
+from flintstream.graph.nodes_join import IntervalJoinNode
 from flintstream.model.connect import SplitSource
+from flintstream.ops.broadcast import BROADCAST_PORT
 from flintstream.ops.selectors import ConstantKey
 from flintstream.planner.check import check_alignment, check_determinism, check_forwards, check_graph
 from flintstream.planner.plan import Link, Plan, PlannedOperator
@@ -56,7 +59,7 @@ def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
     assigners = number_assigners(nodes)
     lanes = place_lanes(nodes, assigners)
     reunions = find_reunions(nodes, lanes)
-    links = place_links(nodes, exchanges, levels, reunions)
+    links = place_links(nodes, exchanges, levels, reunions, settings.batch_mode)
     widths = place_widths(nodes, reunions)
     operators = tuple(
         PlannedOperator(
@@ -149,11 +152,15 @@ def _parallelism_of(node: Node, ways: Sequence[tuple[int, Exchange]], placed: di
 
 
 def place_levels(nodes: Sequence[Node], exchanges: Exchanges) -> dict[int, int]:
-    """Give every operator its level: the longest number of exchanges between it and a source."""
+    """Give every operator its level: the longest number of exchanges between it and a source.
+
+    One with broadcast state has a level behind all its inputs, whose records must be put into one order.
+    """
     levels: dict[int, int] = {}
     for node in nodes:
+        merges = isinstance(node, BroadcastNode)
         steps = [
-            levels[origin.node] + (0 if exchanges[node.id, port, index].is_forward else 1)
+            levels[origin.node] + (0 if exchanges[node.id, port, index].is_forward and not merges else 1)
             for port, origins in enumerate(node.inputs)
             for index, origin in enumerate(origins)
         ]
@@ -161,8 +168,13 @@ def place_levels(nodes: Sequence[Node], exchanges: Exchanges) -> dict[int, int]:
     return levels
 
 
-def place_links(nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, int], reunions: set[int]) -> list[Link]:
-    """Turn edges into links; those that cross a level get a number, from 1 (0 is the control edge)."""
+def place_links(
+    nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, int], reunions: set[int], batch_mode: bool = False
+) -> list[Link]:
+    """Turn edges into links; those that cross a level get a number, from 1 (0 is the control edge).
+
+    In batch mode all broadcast records come before the others, as in Flink.
+    """
     links: list[Link] = []
     number = 0
     for node in nodes:
@@ -174,7 +186,9 @@ def place_links(nodes: Sequence[Node], exchanges: Exchanges, levels: dict[int, i
                     number += 1
                     edge = number
                 turn = next(turns) if node.id in reunions else None
-                links.append(Link(origin.node, origin.tag, node.id, port, exchanges[node.id, port, index], edge, turn))
+                exchange = exchanges[node.id, port, index]
+                ahead = batch_mode and isinstance(node, BroadcastNode) and port == BROADCAST_PORT
+                links.append(Link(origin.node, origin.tag, node.id, port, exchange, edge, turn, ahead))
     return links
 
 
@@ -207,7 +221,21 @@ def place_lanes(nodes: Sequence[Node], assigners: dict[int, int]) -> dict[int, f
     return lanes
 
 
-_GROWTH = {"flat_map": 1, "process": 1, "keyed_flat_map": 1, "keyed_process": 3}
+_GROWTH = {
+    "temporal_join": 3,
+    "regular_join": 3,
+    "lookup_join": 1,
+    "static_join": 1,
+    "flat_map": 1,
+    "vectorised_flat_map": 1,
+    "async": 1,
+    "process": 1,
+    "keyed_flat_map": 1,
+    "keyed_process": 3,
+    "interval_join": 3,
+    "broadcast": 3,
+    "keyed_broadcast": 3,
+}
 
 
 def place_widths(nodes: Sequence[Node], reunions: set[int]) -> dict[int, int]:
@@ -234,12 +262,14 @@ def path_of(node: Node) -> str:
     """Say how a node runs: native in Spark, vectorised on columns, or per record in Python."""
     if isinstance(node, SourceNode):
         return "native" if node.native else "vectorised"
-    if isinstance(node, AggregateNode):
+    if isinstance(node, AggregateNode) or (isinstance(node, IntervalJoinNode) and node.function is None):
         return "vectorised"
     if isinstance(node, TimestampsNode):
         strategy = node.strategy
         by_record = strategy is not None and (strategy.assigner is not None or strategy.generator is not None)
         return "per record" if by_record else "vectorised"
+    if isinstance(node, FunctionNode) and node.shape.startswith(("vectorised", "static")):
+        return "vectorised"
     if isinstance(node, FunctionNode | WindowNode | ProjectNode | PatternNode):
         return "per record"
     return "vectorised"

@@ -12,7 +12,7 @@ from flintstream.ops.conform import TypedKey
 from flintstream.ops.selectors import ConstantKey, FieldKey
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 
-_STRENGTH = ("at-most-once", "at-least-once", "exactly-once")
+_STRENGTH = ("none", "at-most-once", "at-least-once", "exactly-once")
 _TASKS_SHOWN = 4
 
 

@@ -17,7 +17,8 @@ from flintstream.model.watermark_options import WatermarkAlignment
 class Link:
     """Records of `source`'s output `tag` go to input `port` of `target`; `edge` is None inside a level.
 
-    `turn` is set where records of one origin come by several ways: it says which of them goes first.
+    `turn` is set where records of one origin come by several ways: it says which of them goes first. Records of a link
+    that is `ahead` come before all others, wherever their own stamps are.
     """
 
     source: int
@@ -27,6 +28,7 @@ class Link:
     exchange: Exchange
     edge: int | None = None
     turn: int | None = None
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Plan:
     batch_mode: bool = False
     deterministic: bool = False
     parameters: tuple[tuple[str, str], ...] = ()
+    classes: tuple[type, ...] = ()
 
     @property
     def levels(self) -> int:

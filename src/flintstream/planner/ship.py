@@ -26,6 +26,7 @@ from flintstream.graph.nodes import (
 )
 from flintstream.model.cep_functions import user_functions
 from flintstream.model.functions import Function
+from flintstream.planner.classes import ClassRecorder
 from flintstream.planner.plan import Plan, PlannedOperator
 
 _DEPTH = 4
@@ -45,18 +46,23 @@ def pack_plan(plan: Plan) -> bytes:
         raise
 
 
-def check_functions(plan: Plan, everything: bool = False) -> None:
-    """Raise if a function of the user cannot be sent to workers; with `everything` look at sources and sinks too."""
+def check_functions(plan: Plan, everything: bool = False) -> tuple[type, ...]:
+    """Raise if a function of the user cannot be sent to workers; with `everything` look at sources and sinks too.
+
+    Return the classes that the functions take with them.
+    """
+    classes: dict[type, None] = {}
     for op in plan.operators:
         for what, part in _parts(op.node, everything):
-            error = _pickling_error(part)
+            error = _pickling_error(part, classes)
             if error is not None:
                 raise _unserialisable(op, what, part, error)
         for link in plan.links_to(op.id):
             for what, part in (("the key selector", link.exchange.key), ("the partitioner", link.exchange.partitioner)):
-                error = None if part is None else _pickling_error(part)
+                error = None if part is None else _pickling_error(part, classes)
                 if error is not None:
                     raise _unserialisable(op, what, part, error)
+    return tuple(classes)
 
 
 def closes_something(plan: Plan) -> bool:
@@ -66,7 +72,7 @@ def closes_something(plan: Plan) -> bool:
         if isinstance(node, FunctionNode):
             functions.append(node.function)
         elif isinstance(node, WindowNode):
-            functions += [node.reduce, node.aggregate, node.apply]
+            functions += [node.reduce, node.aggregate, getattr(node.apply, "function", node.apply)]
         elif isinstance(node, PatternNode) and node.pattern is not None:
             functions += [*node.pattern.functions, *user_functions(node.function)]
     return any(isinstance(each, Function) and type(each).close is not Function.close for each in functions)
@@ -85,6 +91,7 @@ def _parts(node: Node, everything: bool) -> Iterator[tuple[str, Any]]:
         yield "the evictor", node.evictor
     elif isinstance(node, AggregateNode):
         yield "the window assigner", node.assigner
+        yield "the aggregate", [option for _, each in node.aggregates for option in each.options]
     elif isinstance(node, PatternNode):
         yield "the pattern", node.pattern
         yield "the function", node.function
@@ -94,11 +101,14 @@ def _parts(node: Node, everything: bool) -> Iterator[tuple[str, Any]]:
         yield "the source", node.source
 
 
-def _pickling_error(part: Any) -> Exception | None:
+def _pickling_error(part: Any, classes: dict[type, None] | None = None) -> Exception | None:
+    recorder = ClassRecorder()
     try:
-        cloudpickle.dumps(part)
+        recorder.dump(part)
     except Exception as error:  # a __reduce__ of the user may raise anything
         return error
+    if classes is not None:
+        classes.update(recorder.found)
     return None
 
 

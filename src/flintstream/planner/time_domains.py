@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flintstream.graph.nodes import FunctionNode, PatternNode, TimestampsNode, WindowNode
+from flintstream.model.joins_reference import JoinDeclaration
 from flintstream.model.trigger_algebra import Foreign
 from flintstream.model.trigger_machine import Part
 from flintstream.model.triggers import PurgingTrigger
@@ -24,9 +25,14 @@ def uses_processing_time(plan: Plan) -> bool:
         # A generator may mark its split idle, and what that lets happen must not wait for a record.
         if isinstance(node, TimestampsNode) and node.strategy is not None and node.strategy.generator is not None:
             return True
-        if isinstance(node, FunctionNode) and _mentions(node.function):
+        if isinstance(node, FunctionNode) and (_mentions(node.function) or _is_clock_join(node)):
             return True
     return False
+
+
+def _is_clock_join(node: FunctionNode) -> bool:
+    """Whether a join keeps its records by the clock."""
+    return isinstance(node.function, JoinDeclaration) and node.function.goes_by_clock
 
 
 def _goes_by_clock(trigger: Any) -> bool:

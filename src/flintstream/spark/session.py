@@ -8,6 +8,7 @@ that a user's session must bring because they cannot be changed any more (`requi
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -235,6 +236,10 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
             )
             raise EnvironmentSetupError(message) from error
     check_session(session)
+    bridge = logging.getLogger("py4j")
+    if bridge.level == logging.NOTSET:
+        # A program that logs its own INFO must not find every connection of ours in between.
+        bridge.setLevel(logging.WARNING)
     return session
 
 

@@ -278,7 +278,7 @@ class ExpandFunction:
                 assert self.context is not None
                 slot = self.slots[index]
                 chunk = read_range(self.plan.get(), self.context, slot)
-                place = int(chunk.order[0])
+                place = self.context.ranges[slot].start
                 for values in chunk.values:
                     yield self._rows(values, chunk.split, f"{chunk.order[0]:020d}", place)
                     place += len(values)

@@ -5,6 +5,9 @@ Operators ask for tables by name; the backend knows nothing of what is in them. 
 
 While `spill` is set, the ordinary tables may be larger than memory: they hold a part of their entries, and whoever set
 it sees to their way to disk. Resident ones (timers, columnar windows) are whole in memory always.
+
+**Shared** tables (broadcast state) are the same in all partitions of an operator. They have a way to disk of their own:
+the partition with the first key group writes them and tells how many entries they have, all read what it wrote.
 """
 
 from __future__ import annotations
@@ -14,10 +17,13 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 import pyarrow as pa
 
+from flintstream.state.broadcast import BroadcastTable, is_broadcast
+from flintstream.state.evolution import reading
 from flintstream.state.held import HeldTable, is_held
 from flintstream.state.partials import PartialTable, drops_windows, is_partials
 from flintstream.state.spill import Spill
-from flintstream.state.table import Table, is_resident, is_shared, parts_of, within
+from flintstream.state.table import Table, is_resident, parts_of, within
+from flintstream.state.table import is_shared as is_shared_rows
 
 
 class StateTable(Protocol):
@@ -53,15 +59,25 @@ class KeyedBackend:
         if found is None:
             found = build()
             self.tables[name] = found
-            for batch in self._unclaimed.pop(name, ()):
-                found.apply(batch)
+            with reading(name):
+                for batch in self._unclaimed.pop(name, ()):
+                    found.apply(batch)
             if self.spill is not None and name in self.spillable():
                 self.spill.attach(name, found)
         return found
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a table of that name, claimed or not; of those that may have spilled, only claimed ones."""
+        return name in self.tables or name in self._unclaimed
+
     def spillable(self) -> dict[str, Table]:
         """Return the tables that need not be whole in memory."""
         return {name: table for name, table in self.tables.items() if _is_spillable(table)}
+
+    @property
+    def tells_shared(self) -> bool:
+        """Whether this partition speaks for all of them where they have the same."""
+        return len(self.groups) > 0 and self.groups.start == 0
 
     def begin_spilling(self, spill: Spill) -> None:
         """From now on tables find in `spill` what they do not have; so does, later, state that nobody has claimed."""
@@ -89,37 +105,39 @@ class KeyedBackend:
             if table is None:
                 self._unclaimed.setdefault(name, []).append(mine)
             else:
-                table.apply(mine)
+                with reading(name):
+                    table.apply(mine)
 
-    def delta(self) -> dict[str, pa.RecordBatch]:
+    def delta(self, shared: bool = False) -> dict[str, pa.RecordBatch]:
         """Return what changed since the last changelog, by table, and mark it clean; spilling tables are left out."""
         changes: dict[str, pa.RecordBatch] = {}
-        for name, table in self._in_memory():
-            batch = table.delta(self.max_parallelism)
+        for name, table in self._in_memory(shared):
+            batch = table.delta(self.max_parallelism) if self.tells_shared or not shared else None
             if batch is not None:
                 changes[name] = batch
             table.mark_clean()
         return changes
 
-    def snapshot(self) -> dict[str, pa.RecordBatch]:
+    def snapshot(self, shared: bool = False) -> dict[str, pa.RecordBatch]:
         """Return everything, by table; spilling tables are left out."""
         rows: dict[str, pa.RecordBatch] = {}
-        for name, table in self._in_memory():
+        for name, table in self._in_memory(shared):
             batch = table.snapshot(self.max_parallelism)
             if batch is not None:
                 rows[name] = batch
-        for name, batches in self._unclaimed.items():
+        for name, batches in self._unclaimed_of(shared).items():
             batch = batches[0] if len(batches) == 1 else merged(batches, self.max_parallelism)
             if batch is not None:
                 rows[name] = batch
         return rows
 
-    def clear(self) -> None:
-        """Forget everything, to be loaded anew."""
-        self._unclaimed.clear()
+    def clear(self, shared: bool = False) -> None:
+        """Forget everything that is not shared, or with `shared` all that is, to be loaded anew."""
+        self._unclaimed = self._unclaimed_of(not shared)
         self._counted.clear()
         for table in self.tables.values():
-            table.clear()
+            if _is_shared_table(table) == shared:
+                table.clear()
 
     def forget_partials(self) -> bool:
         """Forget what adds up, to be loaded anew; return whether there is any table of it."""
@@ -132,16 +150,25 @@ class KeyedBackend:
             self._counted.pop(name, None)
         return bool(tables or unclaimed)
 
-    def _in_memory(self) -> list[tuple[str, StateTable]]:
+    def _in_memory(self, shared: bool) -> list[tuple[str, StateTable]]:
         """Return the tables that are whole in memory."""
-        return [(name, table) for name, table in self.tables.items() if self.spill is None or not _is_spillable(table)]
+        tables = [(name, table) for name, table in self.tables.items() if _is_shared_table(table) == shared]
+        return tables if self.spill is None else [each for each in tables if not _is_spillable(each[1])]
+
+    def _unclaimed_of(self, shared: bool) -> dict[str, list[pa.RecordBatch]]:
+        return {name: batches for name, batches in self._unclaimed.items() if is_shared(batches[0]) == shared}
 
     def entries(self) -> dict[str, int]:
-        """Return how many rows each table holds, in memory or not."""
+        """Return how many rows each table holds, in memory or not; of shared ones one partition tells."""
+        return {**self.rows(), **(self.rows(shared=True) if self.tells_shared else {})}
+
+    def rows(self, shared: bool = False) -> dict[str, int]:
+        """Return how many rows each table that is shared, or is not, holds here."""
         spill = self.spill
-        rows = {name: self._unclaimed_rows(name, batches) for name, batches in self._unclaimed.items()}
+        rows = {name: self._unclaimed_rows(name, batches) for name, batches in self._unclaimed_of(shared).items()}
         for name, table in self.tables.items():
-            rows[name] = spill.rows(name, table) if spill is not None and _is_spillable(table) else len(table)
+            if _is_shared_table(table) == shared:
+                rows[name] = spill.rows(name, table) if spill is not None and _is_spillable(table) else len(table)
         return rows
 
     def _unclaimed_rows(self, name: str, batches: list[pa.RecordBatch]) -> int:
@@ -150,13 +177,22 @@ class KeyedBackend:
         if known is None or known[0] != len(batches):
             table = table_like(batches[0])
             for batch in batches:
-                table.apply(batch)
+                table.apply(_without_values(batch) if type(table) is Table else batch)
             known = self._counted[name] = (len(batches), len(table))
         return known[1]
 
 
+def _without_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the same rows without their values, whose classes may be gone with whoever owned them."""
+    return batch.select([name for name in batch.schema.names if name != "value"])
+
+
 def _is_spillable(table: StateTable) -> TypeGuard[Table]:
     return isinstance(table, Table) and not table.resident
+
+
+def _is_shared_table(table: StateTable) -> bool:
+    return isinstance(table, BroadcastTable) or (isinstance(table, Table) and table.shared)
 
 
 def adds_up(batch: pa.RecordBatch) -> bool:
@@ -170,8 +206,15 @@ def table_like(batch: pa.RecordBatch) -> StateTable:
         return PartialTable()
     if is_held(batch):
         return HeldTable()
+    if is_broadcast(batch):
+        return BroadcastTable()
     has_value = "value" in batch.schema.names
-    return Table("", parts_of(batch), has_value, resident=is_resident(batch), shared=is_shared(batch))
+    return Table("", parts_of(batch), has_value, resident=is_resident(batch), shared=is_shared_rows(batch))
+
+
+def is_shared(batch: pa.RecordBatch) -> bool:
+    """Whether a changelog batch is of a table that is the same in all partitions."""
+    return is_broadcast(batch) or is_shared_rows(batch)
 
 
 def merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.RecordBatch | None:

@@ -7,7 +7,8 @@ changelogs and collections must all agree on it.
 
 A kind is JSON-able: "int", "float", "str", "bytes", "bool", "none", "datetime", "date", "time", "pickle", or a list
 ["tuple", kinds], ["row", names|None, kinds], ["dict", names, kinds], ["list", kind], ["class", ref, names, kinds], and
-["window", kinds], ["count_window", kinds], ["global_window", kinds] for windows, which name a window's state.
+["window", kinds], ["count_window", kinds], ["global_window", kinds] for windows, which name a window's state, and
+["stamped", kinds] for values that expire.
 A `None` among values is an Arrow null and needs no kind of its own.
 """
 
@@ -16,7 +17,6 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
-import pickle
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields as dataclass_fields
@@ -25,13 +25,15 @@ from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pyarrow as pa
 
 from flintstream.model.row import Row
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow
-from flintstream.state.classes import class_of, reference_to
+from flintstream.state.classes import class_of, reference_to, types_in
+from flintstream.state.evolution import fields_now, refuse_new_keys
+from flintstream.state.pickles import dumps, loads
+from flintstream.state.stamped import Stamped
 
 Kind = Any
 """A kind as above; a JSON value, hence `Any`."""
@@ -47,16 +49,18 @@ _SCALARS: dict[type, tuple[str, pa.DataType]] = {
     datetime.time: ("time", pa.time64("us")),
 }
 _ARROW: dict[str, pa.DataType] = dict(_SCALARS.values())
-_WINDOWS: dict[type, tuple[str, tuple[str, ...], Callable[..., Any]]] = {
+_OUR_OWN: dict[type, tuple[str, tuple[str, ...], Callable[..., Any]]] = {
     TimeWindow: ("window", ("start", "end"), attrgetter("start", "end")),
     CountWindow: ("count_window", ("id",), lambda window: (window.id,)),
     # A column of its own, since a struct of nothing cannot be written as Parquet.
     GlobalWindow: ("global_window", ("all",), lambda window: (True,)),
+    Stamped: ("stamped", ("value", "stamp"), tuple),
 }
-_WINDOW_BUILDERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+_OUR_BUILDERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "window": lambda row: TimeWindow(*row),
     "count_window": lambda row: CountWindow(*row),
     "global_window": lambda row: GlobalWindow.get(),
+    "stamped": Stamped,
 }
 KIND_METADATA = b"flintstream.kind"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -88,8 +92,8 @@ def _encode_uniform(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind] 
         return _encode_lists(values)
     if only is Row:
         return _encode_rows(values)
-    if only in _WINDOWS:
-        return _encode_windows(only, values)
+    if only in _OUR_OWN:
+        return _encode_our_own(only, values)
     if is_dataclass(only):
         return _encode_dataclasses(only, values)
     return None
@@ -171,20 +175,30 @@ def _encode_lists(values: Sequence[Any]) -> tuple[pa.Array, Kind]:
     return pa.LargeListArray.from_arrays(pa.array(offsets), inner, mask=mask), ["list", kind]
 
 
-def _row_shape(row: Row) -> tuple[Any, ...]:
-    names = row.get_field_names()
-    return (None if names is None else tuple(names), len(row), row.get_row_kind().value)
+_CELLS = attrgetter("_values")
+_NAMES = attrgetter("_fields")
+_ROW_KIND = attrgetter("_row_kind")
+"""What a row is made of, without a call of Python's for each: rows are the most common records."""
+
+
+def _row_shapes(rows: Sequence[Row]) -> set[tuple[Any, ...]]:
+    """Return names, width and kind of rows, mostly one of each; rows that were made together share their names."""
+    names = {id(each): each for each in map(_NAMES, rows)}.values()
+    every_name = {None if each is None else tuple(each) for each in names}
+    widths, kinds = set(map(len, map(_CELLS, rows))), set(map(_ROW_KIND, rows))
+    return {(each, width, kind.value) for each in every_name for width in widths for kind in kinds}
 
 
 def _encode_rows(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
-    shapes = set(map(_row_shape, _present(values)))
+    shapes = _row_shapes(_present(values))
     if len(shapes) != 1:
         return None
     (names, width, row_kind) = shapes.pop()
     if row_kind != 0 or (names is not None and not (len(set(names)) == width and _are_field_names(names))):
         return None
     labels = [f"f{i}" for i in range(width)] if names is None else names
-    array, kinds = _struct(values, labels, lambda i: _column_by(values, itemgetter(i)))
+    cells = _column_by(values, _CELLS)
+    array, kinds = _struct(cells, labels, lambda i: _column_by(cells, itemgetter(i)))
     return array, ["row", None if names is None else list(names), kinds]
 
 
@@ -217,8 +231,8 @@ def _is_its_fields(cls: type) -> bool:
     return code.co_varnames[1 : code.co_argcount] == tuple(f.name for f in dataclass_fields(cls))
 
 
-def _encode_windows(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind]:
-    tag, names, parts = _WINDOWS[only]
+def _encode_our_own(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind]:
+    tag, names, parts = _OUR_OWN[only]
     rows = _column_by(values, parts)
     array, kinds = _struct(rows, names, lambda i: _column_by(rows, itemgetter(i)))
     return array, [tag, kinds]
@@ -226,14 +240,13 @@ def _encode_windows(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind]:
 
 def encode_pickled(values: Sequence[Any]) -> pa.Array:
     """Return the column of kind "pickle" of any values."""
-    return pa.array([None if v is None else cloudpickle.dumps(v, 5) for v in values], pa.large_binary())
+    return pa.array([None if v is None else dumps(v) for v in values], pa.large_binary())
 
 
 def decode(array: pa.Array, kind: Kind) -> list[Any]:
     """Return the Python values of `array`; the inverse of `encode`."""
     if type(kind) is str:
         if kind == "pickle":
-            loads = pickle.loads
             return [None if v is None else loads(v) for v in array.to_pylist()]
         if kind == "str" and array.null_count == 0 and pa.types.is_dictionary(array.type):
             lookup = np.array(array.dictionary.to_pylist(), dtype=object)
@@ -266,12 +279,52 @@ def _builder(kind: Kind) -> Callable[[tuple[Any, ...]], Any] | None:
     if tag == "row":
         return Row.builder(kind[1])
     if tag == "class":
-        cls = class_of(kind[1])
-        return lambda row: cls(*row)
-    if tag in _WINDOW_BUILDERS:
-        return _WINDOW_BUILDERS[tag]
+        return _class_builder(*kind[1:])
+    if tag in _OUR_BUILDERS:
+        return _OUR_BUILDERS[tag]
     msg = f"unknown kind {kind!r}"
     raise AssertionError(msg)
+
+
+def _class_builder(reference: str, names: list[str], kinds: list[Kind]) -> Callable[[tuple[Any, ...]], Any]:
+    """Return what makes an object of today's class out of the fields that one had when it was written."""
+    cls = class_of(reference)
+    if hasattr(cls, "__setstate__") and not _is_its_fields(cls):
+        return lambda row: _with_state(cls, dict(zip(names, row, strict=True)))
+    evolve = fields_now(cls, names, types_in(reference), kinds)
+    if not _is_its_fields(cls):
+        current = [field.name for field in dataclass_fields(cls)]
+        return lambda row: _with_fields(cls, current, row if evolve is None else evolve(row))
+    return (lambda row: cls(*row)) if evolve is None else (lambda row: cls(*evolve(row)))
+
+
+def _with_state(cls: Any, state: dict[str, Any]) -> Any:
+    made = cls.__new__(cls)
+    made.__setstate__(state)
+    return made
+
+
+def _with_fields(cls: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
+    """Return an object as unpickling would make it, past an `__init__` that is not known."""
+    made = cls.__new__(cls)
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(made, name, value)
+    return made
+
+
+def decode_keys(array: pa.Array, kind: Kind) -> list[Any]:
+    """Return the Python values of a column of keys, which must be what they were."""
+    _check_keys(kind)
+    return decode(array, kind)
+
+
+def _check_keys(kind: Kind) -> None:
+    if type(kind) is list:
+        if kind[0] == "class":
+            cls = class_of(kind[1])
+            refuse_new_keys(cls, fields_now(cls, kind[2], types_in(kind[1]), kind[3]) is not None)
+        for part in kind[-1] if type(kind[-1]) is list else ():
+            _check_keys(part)
 
 
 def _decode_lists(array: pa.Array, kind: Kind) -> list[Any]:

@@ -23,12 +23,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import cloudpickle
 import lmdb
 
 from flintstream.errors import StateError, describe
 from flintstream.state.keybytes import entry_bytes
 from flintstream.state.local_folder import FOLDER_VARIABLE, boot_id, job_folder, local_root, remove_leftovers
+from flintstream.state.pickles import dumps, dumps_by_name, loads
 from flintstream.state.table import GONE
 
 FIRST_MAP_BYTES = 1 << 28
@@ -197,15 +197,17 @@ def dump(row: tuple[Any, ...]) -> bytes:
     """Return a record's bytes, readable in every process of the job."""
     try:
         data = pickle.dumps(row, 5)
+        if pickle.STACK_GLOBAL in data:
+            data = dumps_by_name(row)  # there may be objects in it
     except Exception:
-        return cloudpickle.dumps(row, 5)
+        return dumps(row)
     # A class of the user's script has a name that means nothing to other processes: it must travel by value.
-    return cloudpickle.dumps(row, 5) if b"__main__" in data else data
+    return dumps(row) if b"__main__" in data else data
 
 
 def read_record(record: bytes) -> Row:
     """Return entry and value of a record."""
-    row = pickle.loads(record[1:])
+    row = loads(record[1:])
     return (row[0], GONE) if is_gone(record) else row
 
 

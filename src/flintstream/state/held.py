@@ -54,9 +54,13 @@ class Held(NamedTuple):
 
 
 class HeldTable:
-    """Records that wait, in a few parts, each sorted by time."""
+    """Records that wait, in a few parts, each sorted by time.
+
+    `generation` changes whenever the table has become another one than its owner made it.
+    """
 
     def __init__(self) -> None:
+        self.generation = 0
         self._parts: list[Held] = []
         self._added: list[Held] = []
         self._left = False
@@ -88,18 +92,22 @@ class HeldTable:
         self._left = self._left or bool(due)
         return _by_time(due) if due else None
 
+    def parts(self) -> list[Held]:
+        """Return the records, in parts."""
+        return list(self._parts)
+
     def delta(self, max_parallelism: int) -> pa.RecordBatch | None:
         """Return what was added and is still there, and the horizon."""
         added = [part.after(self.horizon) for part in self._added]
         if not self._left and not any(len(part.times) for part in added):
             return None
-        return _to_batch(added, self.horizon)
+        return to_batch(added, self.horizon)
 
     def snapshot(self, max_parallelism: int) -> pa.RecordBatch | None:
         """Return all records, and the horizon."""
         if not self._parts and self.horizon == MIN_TIMESTAMP:
             return None
-        return _to_batch(self._parts, self.horizon)
+        return to_batch(self._parts, self.horizon)
 
     def mark_clean(self) -> None:
         """What was added is in a changelog now."""
@@ -108,14 +116,16 @@ class HeldTable:
 
     def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None:
         """Bring the table forward by a changelog batch."""
+        self.generation += 1
         self.horizon = max(self.horizon, horizon_of(batch))
         self._parts = [later for part in self._parts if len((later := part.after(self.horizon)).times)]
-        part = _from_batch(batch).after(self.horizon)
+        part = from_batch(batch).after(self.horizon)
         if len(part.times):
             self._pile(part)
 
     def clear(self) -> None:
         """Forget everything."""
+        self.generation += 1
         self._parts.clear()
         self.mark_clean()
         self.horizon = MIN_TIMESTAMP
@@ -160,7 +170,8 @@ def _joined(parts: Sequence[Held]) -> tuple[pa.Array, Kind]:
     return encode(rows)
 
 
-def _to_batch(parts: Iterable[Held], horizon: int) -> pa.RecordBatch:
+def to_batch(parts: Iterable[Held], horizon: int) -> pa.RecordBatch:
+    """Return records and the horizon as a changelog batch."""
     present = [part for part in parts if len(part.times)]
     metadata = {TABLE_METADATA: _HELD, _HORIZON: str(horizon).encode()}
     none = np.zeros(0, np.int64)
@@ -175,7 +186,8 @@ def _to_batch(parts: Iterable[Held], horizon: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
 
 
-def _from_batch(batch: pa.RecordBatch) -> Held:
+def from_batch(batch: pa.RecordBatch) -> Held:
+    """Return the records of a changelog batch."""
     column = batch.schema.get_field_index("value")
     return Held(
         batch.column("time").to_numpy(),

@@ -16,7 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flintstream.errors import IncompatibleStateError
 from flintstream.state.disk import Records, Row, View, is_gone, read_record
+from flintstream.state.evolution import in_state, reading
 from flintstream.state.keybytes import entry_bytes, part_bytes
 from flintstream.state.local_folder import local_root
 from flintstream.state.map_table import MapTable
@@ -72,7 +74,10 @@ class Spill:
                 record = self._committed.get(name, key)
             if record is None:
                 return None
-            value = read_record(record)[1]
+            try:
+                value = read_record(record)[1]
+            except IncompatibleStateError as error:
+                raise in_state(error, name) from None
             return None if value is GONE else value
 
         return load
@@ -84,7 +89,7 @@ class Spill:
         def load(scope: Any) -> Any:
             start = b"".join(map(part_bytes, table.scope_parts(scope)))
             found: dict[Any, Any] = {}
-            for row, value in self._rows(name, start):
+            for row, value in self._rows_of_map(name, start):
                 if value is GONE or (scope, row[-1]) in dirty:
                     found.pop(row[-1], None)
                 else:
@@ -93,6 +98,10 @@ class Spill:
             return found or None
 
         return load
+
+    def _rows_of_map(self, name: str, start: bytes) -> list[Row]:
+        with reading(name):
+            return list(self._rows(name, start))
 
     def _rows(self, name: str, start: bytes) -> Iterator[Row]:
         """Yield what was committed, then what changed."""

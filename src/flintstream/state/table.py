@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flintstream.state.codec import decode, encode, field_of, kind_of_field
+from flintstream.state.codec import Kind, decode, decode_keys, encode, field_of, kind_of_field
 from flintstream.state.keygroups import hash_column, key_groups
 from flintstream.state.partials import TABLE_METADATA
 
@@ -130,6 +130,10 @@ class Table:
         self.data.clear()
         self.dirty.clear()
 
+    def encode_values(self, values: list[Any]) -> tuple[pa.Array, Kind]:
+        """Return the column of some values, None for those that are gone, as `decode` reads it."""
+        return encode(values)
+
     def at_most(self) -> int:
         """Return a number of rows that is quick to tell and not less than what is in memory."""
         return len(self.data)
@@ -143,8 +147,10 @@ def write_rows(table: Table, entries: list[Any], values: list[Any], max_parallel
     columns: list[pa.Array] = []
     fields: list[pa.Field] = []
 
-    def add(name: str, data: list[Any]) -> tuple[pa.Array, Any]:
-        array, kind = encode(data)
+    def add(
+        name: str, data: list[Any], how: Callable[[list[Any]], tuple[pa.Array, Kind]] = encode
+    ) -> tuple[pa.Array, Kind]:
+        array, kind = how(data)
         columns.append(array)
         fields.append(field_of(name, array, kind))
         return array, kind
@@ -164,7 +170,8 @@ def write_rows(table: Table, entries: list[Any], values: list[Any], max_parallel
     columns.append(pa.array(gone, pa.bool_()))
     fields.append(pa.field("gone", pa.bool_()))
     if table.has_value:
-        add("value", [None if value is GONE else value for value in values] if True in gone else values)
+        present = [None if value is GONE else value for value in values] if True in gone else values
+        add("value", present, table.encode_values)
     mark = _SHARED if table.shared else _RESIDENT
     metadata = {TABLE_METADATA: mark} if table.has_value and table.resident else None
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
@@ -186,9 +193,9 @@ def is_shared(batch: pa.RecordBatch) -> bool:
 
 
 def within(batch: pa.RecordBatch, groups: range) -> pa.RecordBatch:
-    """Return the rows whose key group is in `groups`, or every one."""
+    """Return the rows whose key group is in `groups`, or every one; who has no key groups at all has none of these."""
     column = batch.column("key_group").to_numpy()
-    mine = (column >= groups.start) & (column < groups.stop) | (column == EVERY_GROUP)
+    mine = (column >= groups.start) & (column < groups.stop) | (column == EVERY_GROUP) & (len(groups) > 0)
     return batch if bool(mine.all()) else batch.filter(pa.array(mine))
 
 
@@ -197,7 +204,8 @@ def read_rows(batch: pa.RecordBatch, parts: int) -> tuple[list[Any], list[Any], 
 
     def column(name: str) -> list[Any]:
         index = batch.schema.get_field_index(name)
-        return decode(batch.column(index), kind_of_field(batch.schema.field(index)))
+        read = decode_keys if name == "key" else decode
+        return read(batch.column(index), kind_of_field(batch.schema.field(index)))
 
     entries = column("key")
     if parts > 1:

@@ -28,6 +28,9 @@ class Job(JobClient):
         self.cancelled += 1
         return CompletableFuture.completed(None)
 
+    def get_accumulators(self):
+        return CompletableFuture.completed({})
+
     def get_job_execution_result(self):
         return CompletableFuture(self.future)
 

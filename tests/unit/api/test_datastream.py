@@ -8,6 +8,7 @@ from flintstream import (
     FilterFunction,
     FlatMapFunction,
     MapFunction,
+    MapStateDescriptor,
     OutputTag,
     ProcessFunction,
     Row,
@@ -284,9 +285,11 @@ def test_streams_of_two_environments_do_not_meet(env):
         env.from_collection([1]).union(other)
     with pytest.raises(TypeMismatchError, match="different environments"):
         env.from_collection([1]).connect(other)
+    with pytest.raises(TypeMismatchError, match="different environments"):
+        env.from_collection([1]).connect(other.broadcast(MapStateDescriptor("rules")))
 
 
-@pytest.mark.parametrize(("call", "argument"), [("add_sink", None), ("set_uid_hash", "ab"), ("broadcast", object())])
+@pytest.mark.parametrize(("call", "argument"), [("add_sink", None), ("set_uid_hash", "ab")])
 def test_what_is_not_supported_names_the_alternative(env, call, argument):
     with pytest.raises(UnsupportedError, match=r"not supported; test_datastream\.py:\d+; use"):
         getattr(env.from_collection([1]).map(str), call)(argument)

@@ -58,6 +58,11 @@ PYFLINK = {
     "datastream.checkpointing_mode": "CheckpointingMode",
     "datastream.time_domain": "TimeDomain",
     "datastream.timerservice": "TimerService",
+    "datastream.async_data_stream": "AsyncDataStream",
+    "datastream.async_retry_predicates": ("empty_result_predicate has_exception_predicate exception_type_predicate"),
+    "datastream.async_retry_strategies": (
+        "RetryPredicate NoRetryStrategy FixedDelayRetryStrategy ExponentialBackoffDelayRetryStrategy NO_RETRY_STRATEGY"
+    ),
     "datastream.stream_execution_environment": "StreamExecutionEnvironment",
     "metrics": "MetricGroup Metric Counter Meter Distribution",
 }

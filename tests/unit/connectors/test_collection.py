@@ -125,3 +125,11 @@ def test_a_record_of_another_type_is_named_in_one_error(value, kind):
 
 def test_types_may_be_written_as_python_types():
     assert CollectionSource([[1, 2]], tuple[int, float]).read(0, 0, 1) == [(1, 2.0)]
+
+
+def test_a_float_of_32_bits_is_rounded_as_pyflink_rounds_it():
+    assert conformed(("a", 110.1), Types.TUPLE([Types.STRING(), Types.FLOAT()])) == ("a", 110.0999984741211)
+    assert conformed(110.1, Types.DOUBLE()) == 110.1
+    assert conformed(float("inf"), Types.FLOAT()) == float("inf")
+    with pytest.raises(TypeMismatchError, match=r"1e\+39 needs more than 32 bits"):
+        conformed(1e39, Types.FLOAT())

@@ -7,11 +7,13 @@ import inspect
 import operator
 import pickle
 import pkgutil
+import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 
@@ -23,7 +25,12 @@ from flintstream.model import (
     cep_skip,
     cep_text,
     functions,
+    functions_async,
+    functions_join,
+    functions_lookup,
+    functions_vectorised,
     functions_window,
+    joins_reference,
     tags,
     typeinfo,
     watermarks,
@@ -42,11 +49,15 @@ from flintstream.model.assigners import (
 from flintstream.model.assigners_calendar import CalendarWindows
 from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from flintstream.model.assigners_data import DeltaWindows, UntilWindows
+from flintstream.model.cep_text_conditions import ConditionSyntaxError
 from flintstream.model.config import Configuration
 from flintstream.model.evictors import CountEvictor, DeltaEvictor, TimeEvictor, TimestampedValue
+from flintstream.model.evolution import Evolution
 from flintstream.model.job import CompletableFuture, JobExecutionResult, JobID
+from flintstream.model.metrics import DistributionResult, HistogramStatistics, MeterResult
+from flintstream.model.no_effect import NoEffectWarning
 from flintstream.model.panes import Pane, PaneInfo, PaneMode, Panes, PaneTiming
-from flintstream.model.row import Row
+from flintstream.model.row import Row, RowKind
 from flintstream.model.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
 from flintstream.model.state import (
     AggregatingStateDescriptor,
@@ -55,6 +66,13 @@ from flintstream.model.state import (
     ReducingStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
+)
+from flintstream.model.state_summaries import (
+    DistinctCountStateDescriptor,
+    QuantilesStateDescriptor,
+    ReservoirStateDescriptor,
+    SummaryStateDescriptor,
+    TopKStateDescriptor,
 )
 from flintstream.model.state_ttl import StateTtlConfig
 from flintstream.model.time import Duration, Instant, Time
@@ -104,11 +122,19 @@ class Sum(functions.AggregateFunction):
 
 def _with_ttl() -> ValueStateDescriptor:
     descriptor = ValueStateDescriptor("v", int)
-    descriptor.enable_time_to_live(StateTtlConfig.new_builder("1h").cleanup_full_snapshot().build())
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder("1h").use_event_time().build())
     return descriptor
 
 
+def _with_strategies() -> StateTtlConfig:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoEffectWarning)
+        builder = StateTtlConfig.new_builder("1h").cleanup_full_snapshot()
+        return builder.cleanup_incrementally(3, True).cleanup_in_rocksdb_compact_filter(5).build()
+
+
 SAMPLES: list[Any] = [
+    functions_join.TaggedUnion(5, second=True),
     Duration.of_seconds(1), Time.seconds(1), Instant(1, 2), Row(a=1),
     typeinfo.TypeInformation(), Types.INT(), Types.SQL_DATE(), Types.PICKLED_BYTE_ARRAY(),
     Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.BASIC_ARRAY(Types.STRING()), Types.OBJECT_ARRAY(Types.INT()),
@@ -118,7 +144,10 @@ SAMPLES: list[Any] = [
     functions.as_reduce_function(max), functions.as_key_selector(len), functions.as_partitioner(operator.mod),
     _with_ttl(), StateDescriptor("s", None), ListStateDescriptor("l"), MapStateDescriptor("m", str, int),
     ReducingStateDescriptor("r", max, int), AggregatingStateDescriptor("a", Sum()),
-    StateTtlConfig.new_builder("1h").cleanup_incrementally(3, True).cleanup_in_rocksdb_compact_filter(5).build(),
+    SummaryStateDescriptor("s"), ReservoirStateDescriptor("s", 5), DistinctCountStateDescriptor("d"),
+    QuantilesStateDescriptor("q"), TopKStateDescriptor("t"), MeterResult(1, 0.5), DistributionResult(1, 2, 2, 2),
+    HistogramStatistics(1, 2, 4, 2, 2, ((2.0, 1),)),
+    _with_strategies(), Evolution({"old": "new"}, ("shop:Bill",)),
     tags.OutputTag("late", Types.INT()),
     TimeWindow(0, 5), CountWindow(1), GlobalWindow.get(),
     TimeWindowSerializer(), CountWindowSerializer(), GlobalWindowSerializer(),
@@ -146,6 +175,9 @@ PATTERN = cep.Pattern.begin("a").where(bool)
 SELECTION = cep_functions.Selection(None, len, is_flat=False)
 TEXT = cep_text.read_pattern_text("PATTERN (a) DEFINE a AS x > 1")
 WITHOUT_VALUE: list[Any] = [
+    functions_join.CallableJoin(max),
+    functions_join.CallableCoGroup(max),
+    functions_join.PairUp(),
     watermarks.TimestampExpression(pc.field("ts") * 1000),
     functions.NullByteKeySelector(),
     functions.FromCallable(len),
@@ -153,6 +185,7 @@ WITHOUT_VALUE: list[Any] = [
     PATTERN.stages[0],
     PATTERN.stages[0].condition,
     cep_conditions.IsInstance(int),
+    cep_conditions.as_condition(pc.field("x") > 1).test,
     SELECTION,
     cep_functions.TimedSelection(SELECTION, SELECTION, tags.OutputTag("late")),
     TEXT,
@@ -160,11 +193,26 @@ WITHOUT_VALUE: list[Any] = [
     TEXT.conditions["a"].test,
     functions_window.PassThroughWindowFunction(),
     functions_window.PassThroughAllWindowFunction(),
+    functions_async.NoRetryStrategy(),
+    functions_async.FixedDelayRetryStrategy(3, 5, len, callable),
+    functions_async.ExponentialBackoffDelayRetryStrategy(3, 5, 50, 2.0, len, callable),
+    functions_async.RetryPredicate(len, callable),
+    functions_async.CallableAsync(len),
+    functions_async.AsyncCalls(functions_async.CallableAsync(len)),
+    functions_vectorised.Vectorized(len, "arrow", Types.LONG()),
+    functions_vectorised.Groups(np.array([0, 1]), 2),
+    functions_lookup.LookupCache(5, "1s"),
+    functions_lookup.CallableLookup(len),
+    functions_lookup.CallableAsyncLookup(len),
+    joins_reference.Change(RowKind.DELETE, 1),
+    joins_reference.JoinDeclaration("inner", functions_join.PairUp()),
+    joins_reference.TemporalJoin("left", False, bool, ("late", None), functions_join.PairUp()),
+    joins_reference.RegularJoin("full", 5, True, False, functions_join.CallableJoin(max)),
     Types(),
 ]
 
 # A future waits for a thread of this process, moments pass; two other modules have tests and an owner of their own.
-NOT_SENT = {CompletableFuture, Moment, PartContext}
+NOT_SENT = {CompletableFuture, ConditionSyntaxError, Moment, NoEffectWarning, PartContext}
 OTHER_MODULES = {"connect", "record"}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from flintstream.errors import InvalidArgumentError, TypeMismatchError
 from flintstream.model.functions import AggregateFunction, ReduceFunction
+from flintstream.model.no_effect import NoEffectWarning, warned
 from flintstream.model.state import (
     AggregatingStateDescriptor,
     BroadcastState,
@@ -188,6 +189,7 @@ def test_ttl_defaults_are_those_of_flink() -> None:
     assert compaction.get_periodic_compaction_time() == Duration.of_days(30)
 
 
+@pytest.mark.filterwarnings("ignore::flintstream.NoEffectWarning")
 def test_every_ttl_setting_reaches_the_config() -> None:
     builder = (
         StateTtlConfig.new_builder(1)
@@ -228,3 +230,21 @@ def test_a_disabled_ttl_says_so() -> None:
 def test_a_ttl_must_be_positive() -> None:
     with pytest.raises(InvalidArgumentError, match="'0s'"):
         StateTtlConfig.new_builder("0s")
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [("cleanup_full_snapshot", ()), ("cleanup_incrementally", (5, True)), ("cleanup_in_rocksdb_compact_filter", (5,))],
+)
+def test_strategies_that_have_nothing_to_do_warn_at_the_users_line(call: str, arguments: tuple[Any, ...]) -> None:
+    warned.discard(call)
+    with pytest.warns(NoEffectWarning, match=f"{call} has no effect: expired entries leave") as caught:
+        getattr(StateTtlConfig.new_builder("1h"), call)(*arguments)
+    assert caught[0].filename == __file__
+
+
+def test_a_ttl_goes_by_event_time_if_told_so() -> None:
+    clocks = StateTtlConfig.TtlTimeCharacteristic
+    builder = StateTtlConfig.new_builder("1h").use_event_time()
+    assert builder.build().get_ttl_time_characteristic() is clocks.EventTime
+    assert builder.use_processing_time().build().get_ttl_time_characteristic() is clocks.ProcessingTime

@@ -24,7 +24,10 @@ from flintstream.spark.session import (
 )
 
 QUIET = """
+import logging
 from flintstream.spark.session import create_session
+
+logging.basicConfig(level=logging.INFO)
 
 def same(batches):
     yield from batches

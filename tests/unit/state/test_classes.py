@@ -15,7 +15,7 @@ class Outer:
 
 
 def test_a_class_of_a_module_is_named() -> None:
-    assert reference_to(Pair) == "tests.unit.values:Pair"
+    assert reference_to(Pair) == 'tests.unit.values:Pair|["Any", "Any"]'
     assert class_of("tests.unit.values:Pair") is Pair
 
 

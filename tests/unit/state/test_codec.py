@@ -98,7 +98,7 @@ KINDS = [
     ([[]], ["list", "none"]),
     ([Row(1, "a")], ["row", None, ["int", "str"]]),
     ([Row(a=1)], ["row", ["a"], ["int"]]),
-    ([Pair(1, 2)], ["class", "tests.unit.values:Pair", ["left", "right"], ["int", "int"]]),
+    ([Pair(1, 2)], ["class", 'tests.unit.values:Pair|["Any", "Any"]', ["left", "right"], ["int", "int"]]),
     ([((1, 2.0), [("a",)])], ["tuple", [["tuple", ["int", "float"]], ["list", ["tuple", ["str"]]]]]),
 ]
 

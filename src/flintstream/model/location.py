@@ -1,0 +1,29 @@
+"""The user's file and line that declared something: the first frame outside this package.
+
+In this room because words that the user meets, such as patterns, are refused where they are written.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+from flintstream.errors import DefinitionError, describe
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+E = TypeVar("E", bound=DefinitionError)
+
+
+def users_line() -> str:
+    """Return `file:line` of the innermost caller that is not part of Flintstream."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads source files
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def refused(kind: type[E], what: str, remedy: str) -> E:
+    """Return an error that says what is wrong, in which line of the user's, and what to do."""
+    line = users_line()
+    return kind(describe(what, line, remedy), location=line)
