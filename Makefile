@@ -1,6 +1,6 @@
 # The only task runner. Every target that needs it makes .venv first, with Java if the machine has none.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs fix lint types crash spec spec-spark record-flink clean
+.PHONY: help demo test check bench docs fix lint types crash laws spec spec-spark record-flink clean
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.flintstream-stamp
@@ -36,6 +36,9 @@ types: $(STAMP) ## types only
 
 crash: $(STAMP) ## the long crash tests: a million events, ten kills of driver, workers, executors
 	@$(PYTHON) tools/checks.py slow-tests
+
+laws: $(STAMP) ## the properties again, on examples that nobody has tried yet
+	@FLINTSTREAM_NEW_EXAMPLES=1 FLINTSTREAM_EXAMPLES=200 $(PYTHON) -m pytest -q -m "not spark and not slow" tests/laws tests/unit
 
 spec: $(STAMP) ## the transcripts of tests/spec in this process, in every way they can be played
 	@$(PYTHON) -m pytest -q -m "not spark" tests/spec
