@@ -57,7 +57,7 @@ class LocalFileReader(SplitSource):
         ...     _ = Path(folder, "a.csv").write_text("sensor,celsius\nx,20.5\ny,21.0\n")
         ...     reader = LocalFileReader(FileSource.csv(folder))
         ...     print(reader.splits(1), reader.read(0, 1, 2).to_pylist())
-        [Split(number=0, start=0, end=2)] [{'sensor': 'y', 'celsius': 21.0}]
+        [Split(number=0, start=0, end=2, name='')] [{'sensor': 'y', 'celsius': 21.0}]
     """
 
     def __init__(self, source: FileSource) -> None:
