@@ -19,6 +19,7 @@ from flintstream.state.table import Table
 
 NEVER = MAX_TIMESTAMP + 1
 """Later than any watermark: a timer at MAX_TIMESTAMP still fires at the end of the input."""
+_SLACK = 64
 
 
 @lru_cache(maxsize=100_000)
@@ -59,6 +60,8 @@ class TimerTable(Table):
         if entry in self.data:
             self.delete(entry)
             self._settle()
+            if len(self._heap) > 2 * len(self.data) + _SLACK:
+                self._forget_deleted()
 
     def first(self) -> tuple[int, int]:
         """Return time and key hash of the next timer; there must be one."""
@@ -101,3 +104,9 @@ class TimerTable(Table):
         while heap and heap[0][4] not in self.data:
             heapq.heappop(heap)
         self.due = heap[0][0] if heap else NEVER
+
+    def _forget_deleted(self) -> None:
+        """Drop all deleted timers: one that is moved on and on into the future must not leave a trail in memory."""
+        live = {held[4]: held for held in self._heap if held[4] in self.data}
+        self._heap = list(live.values())
+        heapq.heapify(self._heap)

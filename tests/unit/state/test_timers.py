@@ -154,3 +154,14 @@ def test_a_cleared_table_has_no_timers() -> None:
     table.register("a", None, 1)
     table.clear()
     assert (table.due, len(table), popped(table, MAX_TIMESTAMP)) == (NEVER, 0, [])
+
+
+def test_a_timer_that_is_moved_on_and_on_leaves_no_trail():
+    table = TimerTable("moved")
+    for key in range(10):
+        table.register(key, None, 500)
+    for time in range(1000, 11_000):
+        table.register("a", None, time)
+        table.unregister("a", None, time - 1)
+    assert len(table._heap) < 200
+    assert popped(table, 20_000) == [*sorted(((key, None, 500) for key in range(10)), key=place), ("a", None, 10_999)]
