@@ -166,9 +166,10 @@ class BroadcastProcessOperator(FunctionOperator):
         ctx, rows, function = self._reading, emissions.rows, getattr(self.function, METHODS[0])
         extend, end = rows.extend, emissions.ends.append
         if is_generator(function):
+            count = rows.__len__
             for value in values:
                 extend(function(value, ctx))
-                end(len(rows))
+                end(count())
             return
         for value in values:
             result = function(value, ctx)

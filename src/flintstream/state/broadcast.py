@@ -11,7 +11,7 @@ Flink: HeapBroadcastState. Differs from Flink: pairs are in the order of their i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -132,6 +132,8 @@ class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
     def __init__(self, table: BroadcastTable, refuse: Any) -> None:
         self._data = table.data
         self._refuse = refuse
+        # Most functions ask once per record: let them ask the map itself, which is the same for ever.
+        self.get = cast("Any", table.data.get)
 
     def get(self, key: Any) -> Any:
         return self._data.get(key)
