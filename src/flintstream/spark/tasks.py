@@ -30,6 +30,16 @@ from flintstream.state.storage import Storage
 
 REPORTED = ["edge", "blob"]
 _PLANS: dict[str, Plan] = {}
+_print_exc = traceback.print_exc
+
+
+def _print_exc_unless_spark_is_gone(*arguments: Any, **named: Any) -> None:
+    """Print the exception at hand, unless it is that of a worker who finds its JVM gone: it was stopped on purpose."""
+    error = sys.exception()
+    caught_by = None if error is None or error.__traceback__ is None else error.__traceback__.tb_frame.f_code
+    if isinstance(error, ConnectionError) and caught_by is not None and caught_by.co_filename.endswith("daemon.py"):
+        return
+    _print_exc(*arguments, **named)
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class PlanReference:
             # Spark's worker collects garbage after every task. Modules and plans are none, and are most of what it
             # would go through each time, at a tenth of a small epoch's time.
             gc.freeze()
+            traceback.print_exc = _print_exc_unless_spark_is_gone
         return plan
 
 
