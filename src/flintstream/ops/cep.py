@@ -17,7 +17,6 @@ from itertools import compress, repeat
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from flintstream.errors import JobError, describe
 from flintstream.model.cep import Pattern
@@ -35,10 +34,10 @@ from flintstream.ops.keyed import PIECE, TimedOperator
 from flintstream.ops.operator import OperatorContext, Output
 from flintstream.ops.run import Emissions, Run
 from flintstream.ops.tagging import emit_tagged
+from flintstream.ops.waiting import held_pairs, on_time
 from flintstream.ops.window import end_record_span
 from flintstream.state.codec import decode
 from flintstream.state.held import Held, HeldTable
-from flintstream.state.keygroups import hash_column, key_groups
 
 
 class _MatchContext(PatternProcessFunction.Context):
@@ -124,21 +123,9 @@ class PatternOperator(TimedOperator):
             what = "a record has no timestamp, but the pattern goes by event time"
             remedy = "call assign_timestamps_and_watermarks(...) before it, or in_processing_time()"
             raise JobError(describe(what, f"operator {self.ctx.name!r}", remedy))
-        late = batch.timestamps <= batch.watermarks
-        if late.any():
-            lost = batch.take(np.flatnonzero(late))
-            self.ctx.count_late_batch(lost)
-            if self._late_tag is not None:
-                out.emit(lost, self._late_tag)
-            batch = batch.take(np.flatnonzero(~late))
+        batch = on_time(batch, self.ctx, self._late_tag, out)
         if len(batch):
-            assert batch.keys is not None
-            (keys, key_kind), (values, kind) = batch.keys.column(), batch.values.column()
-            hashes = hash_column(keys, key_kind)
-            places = (hashes >> np.uint64(1)).astype(np.int64)
-            groups = key_groups(hashes, self.ctx.backend.max_parallelism)
-            pairs = pa.StructArray.from_arrays([keys, values], names=["f0", "f1"])
-            self._held.add(Held(batch.timestamps, places, groups, pairs, ["tuple", [key_kind, kind]]))
+            self._held.add(held_pairs(batch, self.ctx.backend.max_parallelism))
 
     def _play(self, due: Held, run: Run, emissions: Emissions) -> None:
         """The hot loop: one comparison, one look-up and one call for a record that has nothing to do with a match."""

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from flintstream.errors import JobError, describe
 from flintstream.model.joins_reference import TemporalJoin
@@ -29,9 +28,9 @@ from flintstream.ops.operator import MAIN, Operator, OperatorContext, Output
 from flintstream.ops.run import Emissions, Run
 from flintstream.ops.sort import arrival_numbers
 from flintstream.ops.tagging import emit_tagged
+from flintstream.ops.waiting import held_pairs
 from flintstream.state.codec import decode
 from flintstream.state.held import Held, HeldTable
-from flintstream.state.keygroups import hash_column, key_groups
 from flintstream.state.map_table import MapTable
 from flintstream.state.table import Table
 from flintstream.state.timers import TimerTable
@@ -102,13 +101,7 @@ class TemporalJoinOperator(_TemporalOperator):
     def _hold(self, batch: Batch) -> None:
         """Let records wait for the watermark."""
         if len(batch):
-            assert batch.keys is not None
-            (keys, key_kind), (values, kind) = batch.keys.column(), batch.values.column()
-            hashes = hash_column(keys, key_kind)
-            places = (hashes >> np.uint64(1)).astype(np.int64)
-            groups = key_groups(hashes, self._ctx.backend.max_parallelism)
-            pairs = pa.StructArray.from_arrays([keys, values], names=["f0", "f1"])
-            self._held.add(Held(batch.timestamps, places, groups, pairs, ["tuple", [key_kind, kind]]))
+            self._held.add(held_pairs(batch, self._ctx.backend.max_parallelism))
 
     def _take_versions(self, batch: Batch) -> None:
         """Take in versions that become valid when the watermark reaches them; of equal times the last one counts."""

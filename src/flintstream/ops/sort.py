@@ -17,8 +17,8 @@ from flintstream.model.time import MIN_TIMESTAMP
 from flintstream.ops.batch import I64, Batch, Stamp, Values
 from flintstream.ops.operator import Operator, OperatorContext, Output
 from flintstream.ops.run import Run
+from flintstream.ops.waiting import held_values, on_time
 from flintstream.state.held import Held, HeldTable
-from flintstream.state.keygroups import hash_column, key_groups
 
 
 class SortOperator(Operator):
@@ -47,19 +47,9 @@ class SortOperator(Operator):
         if int(batch.timestamps.min()) == MIN_TIMESTAMP:
             what = "a record has no timestamp, but sort_by_event_time() needs one"
             raise JobError(describe(what, remedy="call assign_timestamps_and_watermarks(...) before it"))
-        late = batch.timestamps <= batch.watermarks
-        if late.any():
-            lost = batch.take(np.flatnonzero(late))
-            self._ctx.count_late_batch(lost)
-            if self._late_tag is not None:
-                out.emit(lost, self._late_tag)
-            batch = batch.take(np.flatnonzero(~late))
+        batch = on_time(batch, self._ctx, self._late_tag, out)
         if len(batch):
-            assert batch.keys is not None
-            hashes = hash_column(*batch.keys.column())
-            places = (hashes >> np.uint64(1)).astype(np.int64)
-            groups = key_groups(hashes, self._ctx.backend.max_parallelism)
-            self._held.add(Held(batch.timestamps, places, groups, *batch.values.column()))
+            self._held.add(held_values(batch, self._ctx.backend.max_parallelism))
 
 
 def _emission(due: Held, run: Run) -> Batch:
