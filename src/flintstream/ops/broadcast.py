@@ -15,19 +15,15 @@ from typing import Any, NoReturn
 from flintstream.errors import DefinitionError, IncompatibleStateError, TypeMismatchError, describe
 from flintstream.model.functions import Function
 from flintstream.model.state import (
-    AggregatingStateDescriptor,
     BroadcastState,
-    ListStateDescriptor,
     MapStateDescriptor,
     ReadOnlyBroadcastState,
-    ReducingStateDescriptor,
     StateDescriptor,
-    ValueStateDescriptor,
 )
 from flintstream.model.state_summaries import SummaryStateDescriptor
 from flintstream.ops.batch import FIRST, NO_TIMESTAMP, Batch, Values
 from flintstream.ops.conform import conform_to
-from flintstream.ops.context import OperatorRuntimeContext
+from flintstream.ops.context import OperatorRuntimeContext, state_by
 from flintstream.ops.keyed import PIECE, KeyedContext, KeyedProcessOperator, TimedOperator, TimerMoment
 from flintstream.ops.operator import OperatorContext, Output
 from flintstream.ops.run import Emissions, Run, Span
@@ -276,18 +272,11 @@ class KeyedWritingContext:
 
 def _view_of(runtime: OperatorRuntimeContext, descriptor: StateDescriptor) -> Any:
     """Return the state that a descriptor asks for, the same that the function itself was given."""
-    if isinstance(descriptor, MapStateDescriptor):
-        return runtime.get_map_state(descriptor)
-    if isinstance(descriptor, ListStateDescriptor):
-        return runtime.get_list_state(descriptor)
-    if isinstance(descriptor, ReducingStateDescriptor):
-        return runtime.get_reducing_state(descriptor)
-    if isinstance(descriptor, AggregatingStateDescriptor):
-        return runtime.get_aggregating_state(descriptor)
     if isinstance(descriptor, SummaryStateDescriptor):
         return runtime.get_summary_state(descriptor)
-    if isinstance(descriptor, ValueStateDescriptor):
-        return runtime.get_state(descriptor)
+    found = state_by(runtime, descriptor)
+    if found is not None:
+        return found
     what = f"apply_to_keyed_state(...) got {descriptor!r:.100}, which is no state descriptor"
     raise TypeMismatchError(describe(what, remedy="pass the descriptor that the function got its state with"))
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from flintstream.errors import UnsupportedError, describe
-from flintstream.model.context import RuntimeContext
-from flintstream.model.state import StateDescriptor
+from flintstream.model.context import KeyedStateStore, RuntimeContext
+from flintstream.model.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    State,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
 from flintstream.ops.keyed_store import KeyedStore
 from flintstream.ops.metrics import OperatorMetrics
 
@@ -16,6 +24,21 @@ def refuse_ttl(descriptor: StateDescriptor, operator: str) -> None:
     if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
         what = f"state {descriptor.name!r} of a window has a time to live, but it lives as long as the window"
         raise UnsupportedError(describe(what, f"operator {operator!r}", "leave it out, or use global_state()"))
+
+
+def state_by(store: KeyedStateStore, descriptor: object) -> State | None:
+    """Return the state that a descriptor of any of the five kinds asks a store for, None if it is of no such kind."""
+    if isinstance(descriptor, ReducingStateDescriptor):
+        return store.get_reducing_state(descriptor)
+    if isinstance(descriptor, ValueStateDescriptor):
+        return store.get_state(descriptor)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        return store.get_aggregating_state(descriptor)
+    if isinstance(descriptor, ListStateDescriptor):
+        return store.get_list_state(descriptor)
+    if isinstance(descriptor, MapStateDescriptor):
+        return store.get_map_state(descriptor)
+    return None
 
 
 class OperatorRuntimeContext(KeyedStore, RuntimeContext):

@@ -25,7 +25,7 @@ from flintstream.model.state import (
     ValueStateDescriptor,
 )
 from flintstream.model.state_summaries import S, SummaryStateDescriptor
-from flintstream.ops.context import refuse_ttl
+from flintstream.ops.context import refuse_ttl, state_by
 from flintstream.ops.operator import OperatorContext
 from flintstream.ops.window_contents import collected, merge_into
 from flintstream.state.backend import KeyedBackend
@@ -130,16 +130,9 @@ class WindowStateStore(KeyedStateStore):
 
     def get_any_state(self, state_descriptor: StateDescriptor) -> State:
         """Return the state that a descriptor of any kind asks for."""
-        if isinstance(state_descriptor, ReducingStateDescriptor):
-            return self.get_reducing_state(state_descriptor)
-        if isinstance(state_descriptor, ValueStateDescriptor):
-            return self.get_state(state_descriptor)
-        if isinstance(state_descriptor, AggregatingStateDescriptor):
-            return self.get_aggregating_state(state_descriptor)
-        if isinstance(state_descriptor, ListStateDescriptor):
-            return self.get_list_state(state_descriptor)
-        if isinstance(state_descriptor, MapStateDescriptor):
-            return self.get_map_state(state_descriptor)
+        found = state_by(self, state_descriptor)
+        if found is not None:
+            return found
         what = f"{state_descriptor!r} describes no state of a window"
         raise DefinitionError(describe(what, f"operator {self._ctx.name!r}", "use one of the five state descriptors"))
 
