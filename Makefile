@@ -15,7 +15,7 @@ demo: $(STAMP) ## average sensor readings, live, in about a minute
 test: $(STAMP) ## everything: lint, types, imports, sizes, public names, all tests but the long crash ones
 	@$(PYTHON) tools/checks.py $(STATIC) tests
 
-check: $(STAMP) ## the same without tests that start Spark or are slow
+check: $(STAMP) ## the same without tests that start Spark or Kafka or are slow
 	@$(PYTHON) tools/checks.py $(STATIC) quick-tests
 
 bench: $(STAMP) ## measure against stock Spark, PyFlink and Bytewax
@@ -49,8 +49,8 @@ spec-spark: $(STAMP) ## the same on Spark (about half an hour); writes tests/spe
 record-flink: $(STAMP) ## run the pipelines of tests/differential on real PyFlink and record what they emit
 	@$$($(PYTHON) bench/rivals/venvs.py flink) tools/record_flink.py
 
-clean: ## remove all that make created: .venv, .bench, caches, builds
-	@rm -rf .venv .bench build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## remove all that make created: .venv, .bench, .kafka, caches, builds
+	@rm -rf .venv .bench .kafka build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml tools/setup.sh

@@ -21,7 +21,7 @@ _COMMANDS: dict[str, list[str]] = {
     "imports": [str(_BIN / "lint-imports")],
     "sizes": [sys.executable, "tools/check_sizes.py"],
     "api": [sys.executable, "tools/check_api.py"],
-    "quick-tests": [*_PYTEST, "-m", "not spark and not slow"],
+    "quick-tests": [*_PYTEST, "-m", "not spark and not slow and not kafka"],
     "tests": [*_PYTEST, "-m", "not slow"],
     "slow-tests": [*_PYTEST, "-m", "slow"],
 }

@@ -49,6 +49,7 @@ from flintstream.connectors.datagen_fields import (
     timestamps,
     uniform,
 )
+from flintstream.connectors.delivery import DeliveryGuarantee
 from flintstream.connectors.discard import DiscardingSink
 from flintstream.connectors.driver_sinks import CollectSink, PrintSink
 from flintstream.connectors.files_config import (
@@ -61,6 +62,29 @@ from flintstream.connectors.files_config import (
 )
 from flintstream.connectors.files_sink import FileSink
 from flintstream.connectors.files_source import FileSource, FileSourceBuilder, StreamFormat
+from flintstream.connectors.formats import (
+    ByteArraySchema,
+    DeserializationSchema,
+    RowFieldExtractorSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
+from flintstream.connectors.formats_avro import AvroRowDeserializationSchema, AvroRowSerializationSchema
+from flintstream.connectors.formats_json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from flintstream.connectors.kafka_offsets import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+)
+from flintstream.connectors.kafka_records import KafkaRecord, KafkaRecordDeserializationSchema
+from flintstream.connectors.kafka_sink import (
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaSink,
+    KafkaSinkBuilder,
+    KafkaTopicSelector,
+)
+from flintstream.connectors.kafka_source import KafkaSource, KafkaSourceBuilder
 from flintstream.connectors.sequence import NumberSequenceSource
 from flintstream.errors import FlintstreamError
 from flintstream.model.assigners import (
@@ -87,7 +111,18 @@ from flintstream.model.config import (
     ExternalizedCheckpointRetention,
     RuntimeExecutionMode,
 )
-from flintstream.model.connect import Committer, Sink, SinkWriter, Source, Split, SplitSource, WriterContext
+from flintstream.model.connect import (
+    Committer,
+    LogPart,
+    LogSource,
+    Sink,
+    SinkWriter,
+    Source,
+    Split,
+    SplitSource,
+    TimedRecords,
+    WriterContext,
+)
 from flintstream.model.context import KeyedStateStore, OperatorStateStore, RuntimeContext, TimeDomain, TimerService
 from flintstream.model.evictors import CountEvictor, DeltaEvictor, DeltaFunction, Evictor, TimeEvictor, TimestampedValue
 from flintstream.model.evolution import evolves
@@ -241,6 +276,8 @@ __all__ = [
     "AsyncLookupFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
     "BaseBroadcastProcessFunction",
     "BasicArrayTypeInfo",
     "BasicType",
@@ -250,6 +287,7 @@ __all__ = [
     "BroadcastState",
     "BroadcastStream",
     "BucketAssigner",
+    "ByteArraySchema",
     "CalendarWindows",
     "Change",
     "CheckpointConfig",
@@ -282,10 +320,12 @@ __all__ = [
     "DataWindows",
     "DataclassTypeInfo",
     "DefaultRollingPolicy",
+    "DeliveryGuarantee",
     "DeltaEvictor",
     "DeltaFunction",
     "DeltaTrigger",
     "DeltaWindows",
+    "DeserializationSchema",
     "DictTypeInfo",
     "DiscardingSink",
     "DistinctCountState",
@@ -329,6 +369,20 @@ __all__ = [
     "JoinFunction",
     "JoinedStreams",
     "JoinedWindows",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecord",
+    "KafkaRecordDeserializationSchema",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+    "KafkaTopicSelector",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -339,6 +393,8 @@ __all__ = [
     "ListState",
     "ListStateDescriptor",
     "ListTypeInfo",
+    "LogPart",
+    "LogSource",
     "LookupCache",
     "LookupFunction",
     "LookupJoined",
@@ -391,11 +447,14 @@ __all__ = [
     "RetryPredicate",
     "RollingPolicy",
     "Row",
+    "RowFieldExtractorSchema",
     "RowKind",
     "RowTypeInfo",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SerializationSchema",
     "SessionWindowTimeGapExtractor",
+    "SimpleStringSchema",
     "Sink",
     "SinkWriter",
     "SlidingEventTimeWindows",
@@ -419,6 +478,7 @@ __all__ = [
     "TimeEvictor",
     "TimeWindow",
     "TimeWindowSerializer",
+    "TimedRecords",
     "TimerService",
     "TimestampAssigner",
     "TimestampedValue",

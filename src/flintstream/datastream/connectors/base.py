@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from flintstream.model.connect import Committer, Sink, SinkWriter, Source, Split, SplitSource, WriterContext
+from flintstream.connectors.delivery import DeliveryGuarantee
+from flintstream.model.connect import (
+    Committer,
+    LogPart,
+    LogSource,
+    Sink,
+    SinkWriter,
+    Source,
+    Split,
+    SplitSource,
+    TimedRecords,
+    WriterContext,
+)
 
 __all__ = [
     "Committer",
+    "DeliveryGuarantee",
+    "LogPart",
+    "LogSource",
     "Sink",
     "SinkWriter",
     "Source",
     "Split",
     "SplitSource",
+    "TimedRecords",
     "WriterContext",
 ]
