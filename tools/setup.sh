@@ -33,6 +33,29 @@ require_venv() {
   }
 }
 
+# Tests of connectors start servers of their own, and are skipped where there is no program to start.
+install_servers() {
+  missing=
+  command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="postgresql"
+  command -v redis-server >/dev/null || missing="$missing redis-server"
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    say "not on this machine, so tests of it are skipped: $missing (Debian and Ubuntu: sudo apt-get install $missing)"
+    return 0
+  fi
+  say "installing for the tests: $missing"
+  # The programs are wanted, not services that run from now on.
+  policy=/usr/sbin/policy-rc.d
+  [ -e "$policy" ] && policy= || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"; }
+  # shellcheck disable=SC2086 - a list of names
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null 2>&1 || {
+    apt-get update -qq >/dev/null 2>&1 || true
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null 2>&1 ||
+      say "could not install $missing: tests of it are skipped"
+  }
+  [ -z "$policy" ] || rm -f "$policy"
+}
+
 if ! .venv/bin/python -c 'import pip' >/dev/null 2>&1; then
   python=$(find_python)
   require_venv "$python"
@@ -49,3 +72,5 @@ if ! .venv/bin/python -c 'import sys; from flintstream.spark.java import system_
   say "no Java 17 or newer found: adding one to .venv"
   .venv/bin/python -m pip install --quiet --editable '.[java]'
 fi
+
+install_servers
