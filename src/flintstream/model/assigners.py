@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from flintstream.errors import InvalidArgumentError, JobError, describe
+from flintstream.model.location import refused
 from flintstream.model.time import DurationLike, format_millis, to_millis
 from flintstream.model.triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger, Trigger
 from flintstream.model.triggers_further import EndOfStreamTrigger
@@ -74,7 +75,7 @@ class _Tumbling:
     def __post_init__(self) -> None:
         if abs(self.offset_ms) >= self.size_ms:
             what = f"{type(self).__name__} got size {self.size_ms} ms and offset {self.offset_ms} ms"
-            raise InvalidArgumentError(describe(what, remedy="keep size > 0 and |offset| < size"))
+            raise refused(InvalidArgumentError, what, "keep size > 0 and |offset| < size")
 
     def window_at(self, timestamp: int) -> TimeWindow:
         """Return the window that holds a timestamp."""
@@ -132,7 +133,7 @@ class _Sliding:
                 f"{type(self).__name__} got size {self.size_ms} ms, slide {self.slide_ms} ms"
                 f" and offset {self.offset_ms} ms"
             )
-            raise InvalidArgumentError(describe(what, remedy="keep size > 0, slide > 0 and |offset| < slide"))
+            raise refused(InvalidArgumentError, what, "keep size > 0, slide > 0 and |offset| < slide")
 
     def windows_at(self, timestamp: int) -> list[TimeWindow]:
         """Return the windows that hold a timestamp, the latest first; none, if it falls into a gap."""
@@ -192,7 +193,7 @@ class _FixedGap:
     def __post_init__(self) -> None:
         if self.session_gap_ms <= 0:
             what = f"{type(self).__name__} got a gap of {self.session_gap_ms} ms"
-            raise InvalidArgumentError(describe(what, remedy="give 1 ms or more"))
+            raise refused(InvalidArgumentError, what, "give 1 ms or more")
 
     def session_from(self, start: int) -> TimeWindow:
         """Return the session of one record."""

@@ -19,6 +19,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from flintstream.errors import InvalidArgumentError, JobError, describe
+from flintstream.model.location import refused
 from flintstream.model.triggers import EventTimeTrigger, Trigger
 from flintstream.model.window_assigner import WindowAssigner, require_timestamp
 from flintstream.model.windows import TimeWindow
@@ -47,13 +48,13 @@ class CalendarWindows(WindowAssigner[Any, TimeWindow]):
     def __post_init__(self) -> None:
         if self.unit not in _STEPS:
             what = f"the calendar has no unit {self.unit!r}"
-            raise InvalidArgumentError(describe(what, remedy=f"use one of {', '.join(_STEPS)}"))
+            raise refused(InvalidArgumentError, what, f"use one of {', '.join(_STEPS)}")
         if self.first_weekday not in _WEEKDAYS:
             what = f"{self.first_weekday!r} is not a day of the week"
-            raise InvalidArgumentError(describe(what, remedy=f"use one of {', '.join(_WEEKDAYS)}"))
+            raise refused(InvalidArgumentError, what, f"use one of {', '.join(_WEEKDAYS)}")
         if self.unit != "week" and self.first_weekday != _WEEKDAYS[0]:
             what = f"a {self.unit} does not begin with a {self.first_weekday}"
-            raise InvalidArgumentError(describe(what, remedy="leave first_weekday out, or use weeks"))
+            raise refused(InvalidArgumentError, what, "leave first_weekday out, or use weeks")
         _zone(self.tz)
 
     @staticmethod
@@ -182,4 +183,4 @@ def _zone(tz: str) -> ZoneInfo:
         return ZoneInfo(tz)
     except (KeyError, ValueError, TypeError, OSError) as error:
         what, remedy = f"there is no time zone {tz!r}", 'give a name such as "Europe/Berlin" or "UTC"'
-        raise InvalidArgumentError(describe(what, remedy=remedy)) from error
+        raise refused(InvalidArgumentError, what, remedy) from error

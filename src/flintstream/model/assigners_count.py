@@ -11,7 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
+from flintstream.model.location import refused
 from flintstream.model.state import ValueStateDescriptor
 from flintstream.model.triggers import CountTrigger, PurgingTrigger, Trigger
 from flintstream.model.types import Types
@@ -88,4 +89,4 @@ def _next_index(context: WindowAssigner.WindowAssignerContext, descriptor: Value
 
 def _check_positive(assigner: CountTumblingWindowAssigner | CountSlidingWindowAssigner) -> None:
     if min(vars(assigner).values()) < 1:
-        raise InvalidArgumentError(describe(f"{assigner} is empty", remedy="give sizes and slides of 1 or more"))
+        raise refused(InvalidArgumentError, f"{assigner} is empty", "give sizes and slides of 1 or more")

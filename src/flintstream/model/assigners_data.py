@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.errors import InvalidArgumentError, TypeMismatchError
+from flintstream.model.location import refused
 from flintstream.model.triggers import EventTimeTrigger, Trigger
 from flintstream.model.window_assigner import WindowAssigner
 from flintstream.model.windows import GlobalWindow
@@ -65,7 +66,7 @@ class DeltaWindows(DataWindows[Any]):
         _check_callable(self.value, "lambda record: record['speed']")
         if not self.threshold >= 0:
             what = f"DeltaWindows got a threshold of {self.threshold}"
-            raise InvalidArgumentError(describe(what, remedy="give 0 or more"))
+            raise refused(InvalidArgumentError, what, "give 0 or more")
 
     @staticmethod
     def of(threshold: float, value: Callable[[Any], Any]) -> DeltaWindows:
@@ -105,4 +106,4 @@ class UntilWindows(DataWindows[Any]):
 
 def _check_callable(function: object, example: str) -> None:
     if not callable(function):
-        raise TypeMismatchError(describe(f"{function!r:.100} is not a function", remedy=f"pass one such as {example}"))
+        raise refused(TypeMismatchError, f"{function!r:.100} is not a function", f"pass one such as {example}")

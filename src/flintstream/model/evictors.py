@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
+from flintstream.model.location import refused
 from flintstream.model.metrics import MetricGroup
 from flintstream.model.time import MIN_TIMESTAMP, DurationLike, to_millis
 
@@ -117,7 +118,7 @@ class CountEvictor(_Evicting):
     def __post_init__(self) -> None:
         if self.max_count < 0:
             what = f"CountEvictor got a count of {self.max_count}"
-            raise InvalidArgumentError(describe(what, remedy="give 0 or more"))
+            raise refused(InvalidArgumentError, what, "give 0 or more")
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, TypeVar
 
-from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, describe
+from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError
+from flintstream.model.location import refused
 
 C = TypeVar("C")
 _ATTRIBUTE = "__flintstream_evolution__"
@@ -50,13 +51,13 @@ def evolves(*, renamed: Mapping[str, str] | None = None, was: str | Iterable[str
     for place in places:
         if place.count(":") != 1 or not all(place.split(":")):
             what = f"evolves(was={place!r}) names no class"
-            raise InvalidArgumentError(describe(what, remedy="write it as 'module:Name'"))
+            raise refused(InvalidArgumentError, what, "write it as 'module:Name'")
 
     def declare(cls: type[C]) -> type[C]:
         fields = field_names(cls)
         if fields is None:
             what = f"evolves() was put on {cls!r}, which has no fields of its own"
-            raise TypeMismatchError(describe(what, remedy="put it above @dataclass, or on a NamedTuple"))
+            raise refused(TypeMismatchError, what, "put it above @dataclass, or on a NamedTuple")
         _check_names(cls, fields, names)
         setattr(cls, _ATTRIBUTE, Evolution(names, places))
         remember(cls)
@@ -69,10 +70,10 @@ def _check_names(cls: type, fields: list[str], renamed: Mapping[str, str]) -> No
     for old, new in renamed.items():
         if new not in fields:
             what = f"evolves(renamed=...) of {cls.__qualname__} names a field {new!r}, which it does not have"
-            raise DefinitionError(describe(what, remedy=f"name one of {', '.join(fields)}"))
+            raise refused(DefinitionError, what, f"name one of {', '.join(fields)}")
         if old in fields:
             what = f"evolves(renamed=...) of {cls.__qualname__} calls {old!r} a former name, but it is one of today"
-            raise DefinitionError(describe(what, remedy="leave it out, or rename the field"))
+            raise refused(DefinitionError, what, "leave it out, or rename the field")
 
 
 def field_names(cls: Any) -> list[str] | None:

@@ -14,8 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
 from flintstream.model.functions import FromCallable, Function
+from flintstream.model.location import refused
 
 ResultPredicate = Callable[[Any], bool]
 ErrorPredicate = Callable[[Any], bool]
@@ -227,5 +228,5 @@ class AsyncCalls(Function):
 
 def _positive(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise InvalidArgumentError(describe(f"{name} is {value!r}", remedy="give a number above 0"))
+        raise refused(InvalidArgumentError, f"{name} is {value!r}", "give a number above 0")
     return value

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
-from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.errors import InvalidArgumentError, TypeMismatchError
 from flintstream.model.functions import FromCallable, Function
+from flintstream.model.location import refused
 
 JoinKind = Literal["inner", "left", "right", "full"]
 """Which records are results without a partner: none, those of the left stream, of the right one, or of both."""
@@ -27,7 +28,7 @@ def read_join_kind(how: object) -> JoinKind:
         if how == kind:
             return kind
     what = f"{how!r:.100} is not a kind of join"
-    raise InvalidArgumentError(describe(what, remedy='use how="inner", "left", "right" or "full"'))
+    raise refused(InvalidArgumentError, what, 'use how="inner", "left", "right" or "full"')
 
 
 class JoinFunction(Function):
@@ -158,8 +159,8 @@ def read_function(candidate: object, kinds: tuple[type[F], ...], wrap: Callable[
         return candidate
     if isinstance(candidate, type) and issubclass(candidate, Function):
         name = candidate.__name__
-        raise TypeMismatchError(describe(f"{name} is a class, not a function object", remedy=f"pass {name}(...)"))
+        raise refused(TypeMismatchError, f"{name} is a class, not a function object", f"pass {name}(...)")
     if isinstance(candidate, Function) or not callable(candidate):
         what = f"{candidate!r:.100} is not a {names}"
-        raise TypeMismatchError(describe(what, remedy=f"pass a {names}, or a function of two records"))
+        raise refused(TypeMismatchError, what, f"pass a {names}, or a function of two records")
     return wrap(candidate)

@@ -14,8 +14,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.errors import InvalidArgumentError, TypeMismatchError
 from flintstream.model.functions import FromCallable, Function
+from flintstream.model.location import refused
 from flintstream.model.time import DurationLike, to_millis
 
 
@@ -68,10 +69,10 @@ def as_lookup(function: Any) -> Lookup:
         return function
     if isinstance(function, type) and issubclass(function, Function):
         name = function.__name__
-        raise TypeMismatchError(describe(f"{name} is a class, not a function object", remedy=f"pass {name}(...)"))
+        raise refused(TypeMismatchError, f"{name} is a class, not a function object", f"pass {name}(...)")
     if isinstance(function, Function) or not callable(function):
         remedy = "pass a LookupFunction, an AsyncLookupFunction, or f(key) -> rows"
-        raise TypeMismatchError(describe(f"{function!r:.100} looks nothing up", remedy=remedy))
+        raise refused(TypeMismatchError, f"{function!r:.100} looks nothing up", remedy)
     return CallableAsyncLookup(function) if inspect.iscoroutinefunction(function) else CallableLookup(function)
 
 
@@ -109,7 +110,7 @@ class LookupCache:
         cache_missing_key: bool = True,
     ) -> None:
         if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
-            raise InvalidArgumentError(describe(f"max_rows is {max_rows!r:.100}", remedy="give a number from 1 on"))
+            raise refused(InvalidArgumentError, f"max_rows is {max_rows!r:.100}", "give a number from 1 on")
         self.max_rows = max_rows
         self.expire_after_write_ms = _millis("expire_after_write", expire_after_write)
         self.expire_after_access_ms = _millis("expire_after_access", expire_after_access)
@@ -121,5 +122,5 @@ def _millis(name: str, duration: DurationLike | None) -> int | None:
         return None
     millis = to_millis(duration)
     if millis <= 0:
-        raise InvalidArgumentError(describe(f"{name} is {duration!r}", remedy="give a length of time above 0"))
+        raise refused(InvalidArgumentError, f"{name} is {duration!r}", "give a length of time above 0")
     return millis

@@ -18,8 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.errors import InvalidArgumentError, TypeMismatchError
 from flintstream.model.functions import Function
+from flintstream.model.location import refused
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.types import to_type_info
 
@@ -50,7 +51,7 @@ def vectorized(format: Format, input_type: Any = None) -> Callable[[Any], Vector
     """
     if format not in FORMATS:
         what = f"there is no format {format!r:.100}"
-        raise InvalidArgumentError(describe(what, remedy='use "arrow", "pandas" or "numpy"'))
+        raise refused(InvalidArgumentError, what, 'use "arrow", "pandas" or "numpy"')
     declared = to_type_info(input_type)
     return lambda function: Vectorized(function, format, declared)
 
@@ -70,10 +71,10 @@ class Vectorized(Function):
     ) -> None:
         if not callable(function) and not isinstance(function, Function):
             what, remedy = f"{function!r:.200} is no function", "put @vectorized(...) before a `def`"
-            raise TypeMismatchError(describe(what, remedy=remedy))
+            raise refused(TypeMismatchError, what, remedy)
         if isinstance(function, type):
             remedy = f"write vectorized(...)({cast('type[Any]', function).__name__}())"
-            raise TypeMismatchError(describe(f"{function!r:.200} is a class, not an object", remedy=remedy))
+            raise refused(TypeMismatchError, f"{function!r:.200} is a class, not an object", remedy)
         self.function: Any = function
         self.format: Format = format
         self.input_type = input_type
@@ -100,7 +101,7 @@ class Vectorized(Function):
         found = getattr(self.function, method, None)
         if found is None:
             what = f"{type(self.function).__name__} has no method {method!r}"
-            raise TypeMismatchError(describe(what, remedy=f"write `def {method}(self, ...)`"))
+            raise refused(TypeMismatchError, what, f"write `def {method}(self, ...)`")
         return found
 
     def __repr__(self) -> str:

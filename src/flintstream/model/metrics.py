@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
+from flintstream.model.location import refused
 
 Number = int | float
 
@@ -150,7 +151,7 @@ class HistogramStatistics:
     def get_quantile(self, quantile: float) -> float:
         """Return the value below or at which a share of `quantile` of the values is; NaN if there are none."""
         if not 0.0 <= quantile <= 1.0:
-            raise InvalidArgumentError(describe(f"a quantile is {quantile}", remedy="give a share from 0 to 1"))
+            raise refused(InvalidArgumentError, f"a quantile is {quantile}", "give a share from 0 to 1")
         if self.min is None or self.max is None:
             return math.nan
         wanted, seen = max(1, math.ceil(quantile * self.count)), 0

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
-from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.errors import InvalidArgumentError, TypeMismatchError
 from flintstream.model.functions import AggregateFunction, ReduceFunction, as_reduce_function
+from flintstream.model.location import refused
 from flintstream.model.state_ttl import StateTtlConfig
 from flintstream.model.typeinfo import ListTypeInfo, MapTypeInfo, PickledBytesTypeInfo, TypeInformation
 from flintstream.model.types import to_type_info
@@ -166,7 +167,7 @@ class StateDescriptor:
 
     def __init__(self, name: str, type_info: TypeInformation | None) -> None:
         if not name:
-            raise InvalidArgumentError(describe("a state descriptor has no name", remedy="give it a name"))
+            raise refused(InvalidArgumentError, "a state descriptor has no name", "give it a name")
         self.name = name
         self.type_info = type_info
         self.ttl_config: StateTtlConfig | None = None
@@ -248,7 +249,7 @@ class AggregatingStateDescriptor(StateDescriptor):
         super().__init__(name, to_type_info(state_type_info))
         if not isinstance(cast("object", agg_function), AggregateFunction):
             what = f"state {name!r} got {agg_function!r} to aggregate with"
-            raise TypeMismatchError(describe(what, remedy="pass an AggregateFunction"))
+            raise refused(TypeMismatchError, what, "pass an AggregateFunction")
         self.agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction:

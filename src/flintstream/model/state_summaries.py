@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from flintstream.errors import InvalidArgumentError, UnsupportedError, describe
+from flintstream.model.location import refused
 from flintstream.model.state import MergingState, StateDescriptor
 from flintstream.model.state_ttl import StateTtlConfig
 
@@ -105,7 +106,7 @@ class SummaryStateDescriptor(StateDescriptor, Generic[S]):
 
 
 def _refuse(name: str, what: str, remedy: str) -> InvalidArgumentError:
-    return InvalidArgumentError(describe(f"the summary {name!r} {what}", None, remedy))
+    return refused(InvalidArgumentError, f"the summary {name!r} {what}", remedy)
 
 
 class ReservoirStateDescriptor(SummaryStateDescriptor[ReservoirState[Any]]):

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
+from flintstream.model.location import refused
 from flintstream.model.no_effect import warn_once
 from flintstream.model.time import Duration, DurationLike, Time, to_millis
 
@@ -268,5 +269,5 @@ class StateTtlConfig:
 def _to_ttl(ttl: DurationLike) -> Time:
     millis = to_millis(ttl)
     if millis <= 0:
-        raise InvalidArgumentError(describe(f"a time to live of {ttl!r} is not positive", remedy="give 1 ms or more"))
+        raise refused(InvalidArgumentError, f"a time to live of {ttl!r} is not positive", "give 1 ms or more")
     return Time.milliseconds(millis)

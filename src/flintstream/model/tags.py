@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
+from flintstream.model.location import refused
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.types import to_type_info
 
@@ -26,7 +27,7 @@ class OutputTag:
         self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | type[Any] | None = None
     ) -> None:
         if not tag_id:
-            raise InvalidArgumentError(describe("an OutputTag has no id", remedy="give it a name: OutputTag('late')"))
+            raise refused(InvalidArgumentError, "an OutputTag has no id", "give it a name: OutputTag('late')")
         self.tag_id = tag_id
         self.type_info = to_type_info(type_info)
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.model.location import refused
 
 MIN_TIMESTAMP = -(2**63)
 MAX_TIMESTAMP = 2**63 - 1
@@ -165,7 +166,7 @@ def to_millis(value: DurationLike) -> int:
         return value.value_ms
     if isinstance(value, dt.timedelta):
         return value // _ONE_MS
-    raise TypeMismatchError(describe(f"{value!r} is not a length of time", remedy=_HOW_TO_WRITE))
+    raise refused(TypeMismatchError, f"{value!r} is not a length of time", _HOW_TO_WRITE)
 
 
 def _parse_millis(text: str) -> int:
@@ -177,11 +178,11 @@ def _parse_millis(text: str) -> int:
     while part := _PART.match(body, position):
         number, unit = part.groups()
         if unit not in _NANOS_BY_UNIT:
-            raise InvalidArgumentError(describe(f"{text!r} has an unknown unit of time {unit!r}", remedy=_HOW_TO_WRITE))
+            raise refused(InvalidArgumentError, f"{text!r} has an unknown unit of time {unit!r}", _HOW_TO_WRITE)
         nanos += Fraction(number) * _NANOS_BY_UNIT[unit]
         position = part.end()
     if position == 0 or position != len(body):
-        raise InvalidArgumentError(describe(f"{text!r} cannot be read as a length of time", remedy=_HOW_TO_WRITE))
+        raise refused(InvalidArgumentError, f"{text!r} cannot be read as a length of time", _HOW_TO_WRITE)
     millis = nanos / 1_000_000
     if millis.denominator != 1:
         raise InvalidArgumentError(

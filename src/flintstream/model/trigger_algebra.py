@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
-from flintstream.errors import TypeMismatchError, describe
+from flintstream.errors import TypeMismatchError
+from flintstream.model.location import refused
 from flintstream.model.trigger_machine import Held, Part, drop, is_ready_of, merged_of, timed_of, timers_of
 from flintstream.model.trigger_moment import CLOCK, EVENT, Moment, PartContext, Timer
 from flintstream.model.triggers import Trigger, TriggerResult
@@ -286,7 +287,7 @@ def as_part(trigger: Any) -> Part:
     if isinstance(trigger, Trigger):
         return Foreign(cast("Trigger[Any, Any]", trigger))
     remedy = "use triggers such as after_count(5), every('1s') or CountTrigger.of(5)"
-    raise TypeMismatchError(describe(f"{trigger!r:.100} is not a trigger", remedy=remedy))
+    raise refused(TypeMismatchError, f"{trigger!r:.100} is not a trigger", remedy)
 
 
 def _places(triggers: Iterable[Any], before: Part | None = None) -> tuple[Part, ...]:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.errors import InvalidArgumentError, TypeMismatchError
+from flintstream.model.location import refused
 from flintstream.model.time import MAX_TIMESTAMP, DurationLike, to_millis
 from flintstream.model.trigger_algebra import TriggerExpression, as_part
 from flintstream.model.trigger_machine import Held, Part, drop, is_ready_of, merged_of, timed_of, timers_of
@@ -30,7 +31,7 @@ class AfterCount(TriggerExpression):
     def __post_init__(self) -> None:
         if type(self.count) is not int or self.count < 1:
             what = f"after_count got {self.count!r}"
-            raise InvalidArgumentError(describe(what, remedy="give a number of records, 1 or more"))
+            raise refused(InvalidArgumentError, what, "give a number of records, 1 or more")
 
     def taken(self, held: Held, at: Moment) -> Held:
         return (held or 0) + 1
@@ -54,7 +55,7 @@ class OnRecord(TriggerExpression):
     def __post_init__(self) -> None:
         if self.predicate is not None and not callable(self.predicate):
             what = f"on(...) got {self.predicate!r:.100}"
-            raise TypeMismatchError(describe(what, remedy="pass a function such as lambda record: record.vip"))
+            raise refused(TypeMismatchError, what, "pass a function such as lambda record: record.vip")
 
     def taken(self, held: Held, at: Moment) -> Held:
         return True if held or self.predicate is None or self.predicate(at.element) else None
@@ -78,7 +79,7 @@ class _AtDeadline(TriggerExpression):
     def __post_init__(self) -> None:
         if self.duration_ms < 1:
             what = f"{type(self).__name__} got a duration of {self.duration_ms} ms"
-            raise InvalidArgumentError(describe(what, remedy="give 1 ms or more"))
+            raise refused(InvalidArgumentError, what, "give 1 ms or more")
 
     @property
     def _which(self) -> int:
@@ -256,7 +257,7 @@ def each() -> TriggerExpression:
 def on(predicate: Callable[[Any], Any]) -> TriggerExpression:
     """Fire for every record for which `predicate(record)` is true."""
     if predicate is None:
-        raise TypeMismatchError(describe("on(...) got None", remedy="pass a function, or use each()"))
+        raise refused(TypeMismatchError, "on(...) got None", "pass a function, or use each()")
     return OnRecord(predicate)
 
 

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar, cast
 
 from flintstream.errors import InvalidArgumentError, UnsupportedError, describe
+from flintstream.model.location import refused
 from flintstream.model.metrics import MetricGroup
 from flintstream.model.state import ReducingState, ReducingStateDescriptor, State, StateDescriptor
 from flintstream.model.time import DurationLike, to_millis
@@ -302,7 +303,7 @@ class CountTrigger(Trigger[Any, Window]):
     def __post_init__(self) -> None:
         if self.max_count < 1:
             what = f"CountTrigger got a count of {self.max_count}"
-            raise InvalidArgumentError(describe(what, remedy="give 1 or more"))
+            raise refused(InvalidArgumentError, what, "give 1 or more")
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
@@ -394,4 +395,4 @@ def _fire_time(ctx: Trigger.TriggerContext) -> ReducingState[int]:
 def _check_interval(interval_ms: int) -> None:
     if interval_ms <= 0:
         what = f"a continuous trigger got an interval of {interval_ms} ms"
-        raise InvalidArgumentError(describe(what, remedy="give 1 ms or more"))
+        raise refused(InvalidArgumentError, what, "give 1 ms or more")

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
 from flintstream.model.evictors import Delta, DeltaFunction
+from flintstream.model.location import refused
 from flintstream.model.state import ValueState, ValueStateDescriptor
 from flintstream.model.time import MAX_TIMESTAMP, DurationLike, to_millis
 from flintstream.model.triggers import Trigger, TriggerResult
@@ -73,7 +74,7 @@ class ProcessingTimeoutTrigger(Trigger[Any, Window]):
     def __post_init__(self) -> None:
         if self.timeout_ms < 1:
             what = f"ProcessingTimeoutTrigger got a timeout of {self.timeout_ms} ms"
-            raise InvalidArgumentError(describe(what, remedy="give 1 ms or more"))
+            raise refused(InvalidArgumentError, what, "give 1 ms or more")
 
     @staticmethod
     def of(

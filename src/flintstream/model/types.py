@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from flintstream.errors import TypeMismatchError, describe
 from flintstream.model.infer import dataclass_type, infer_from_annotation
+from flintstream.model.location import refused
 from flintstream.model.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -166,7 +167,7 @@ class Types:
             TypeMismatchError: `class_` is not a dataclass.
         """
         if not isinstance(cast("object", class_), type) or not dataclasses.is_dataclass(class_):
-            raise TypeMismatchError(describe(f"{class_!r} is not a dataclass", remedy="put @dataclass on the class"))
+            raise refused(TypeMismatchError, f"{class_!r} is not a dataclass", "put @dataclass on the class")
         return dataclass_type(class_)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError
+from flintstream.model.location import refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,13 @@ class LearnedBound:
     def __post_init__(self) -> None:
         if not 0 < self.target < 1:
             what = f"a share of {self.target} of all records cannot be aimed at"
-            raise InvalidArgumentError(describe(what, remedy="give a number between 0 and 1, such as 0.999"))
+            raise refused(InvalidArgumentError, what, "give a number between 0 and 1, such as 0.999")
         if self.most_ms is not None and self.most_ms < 0:
             what = f"records cannot be out of order by {self.most_ms} ms"
-            raise InvalidArgumentError(describe(what, remedy="give 0 ms or more"))
+            raise refused(InvalidArgumentError, what, "give 0 ms or more")
         if self.half_life < 1:
             what = f"lateness cannot be forgotten within {self.half_life} records"
-            raise InvalidArgumentError(describe(what, remedy="give a half_life of 1 record or more"))
+            raise refused(InvalidArgumentError, what, "give a half_life of 1 record or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,10 @@ class WatermarkAlignment:
 
     def __post_init__(self) -> None:
         if not self.group:
-            raise InvalidArgumentError(describe("the alignment group has no name", remedy="name one"))
+            raise refused(InvalidArgumentError, "the alignment group has no name", "name one")
         if self.drift_ms <= 0:
             what = f"a watermark drift of {self.drift_ms} ms is not positive"
-            raise InvalidArgumentError(describe(what, remedy="give 1 ms or more"))
+            raise refused(InvalidArgumentError, what, "give 1 ms or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class TimeRange:
 
     def __post_init__(self) -> None:
         if self.start is None and self.end is None:
-            raise InvalidArgumentError(describe("the range of time has no border", remedy="give a start or an end"))
+            raise refused(InvalidArgumentError, "the range of time has no border", "give a start or an end")
         if self.start is not None and self.end is not None and self.start >= self.end:
             what = f"the range of time from {self.start} to {self.end} is empty"
-            raise InvalidArgumentError(describe(what, remedy="give a start before the end"))
+            raise refused(InvalidArgumentError, what, "give a start before the end")

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 import pyarrow.compute as pc
 
 from flintstream.errors import InvalidArgumentError, TypeMismatchError, describe
+from flintstream.model.location import refused
 from flintstream.model.row import get_field
 from flintstream.model.time import MIN_TIMESTAMP, DurationLike, TimestampLike, to_millis, to_timestamp_ms
 from flintstream.model.watermark_generators import GeneratorSupplier, WatermarkGenerator
@@ -95,10 +96,10 @@ class WatermarkStrategy:
     def __post_init__(self) -> None:
         if self.bound_ms < 0:
             what = f"records cannot be out of order by {self.bound_ms} ms"
-            raise InvalidArgumentError(describe(what, remedy="give 0 ms or more"))
+            raise refused(InvalidArgumentError, what, "give 0 ms or more")
         if self.idle_timeout_ms is not None and self.idle_timeout_ms <= 0:
             what = f"an idle timeout of {self.idle_timeout_ms} ms is not positive"
-            raise InvalidArgumentError(describe(what, remedy="give 1 ms or more"))
+            raise refused(InvalidArgumentError, what, "give 1 ms or more")
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -125,7 +126,7 @@ class WatermarkStrategy:
         if isinstance(generator_supplier, WatermarkGenerator) or not callable(generator_supplier):
             what = f"{generator_supplier!r} does not make watermark generators"
             remedy = "pass the class, or a function that makes a new one: every split has its own"
-            raise TypeMismatchError(describe(what, remedy=remedy))
+            raise refused(TypeMismatchError, what, remedy)
         return WatermarkStrategy("generator", generator=generator_supplier)
 
     @staticmethod
@@ -171,13 +172,13 @@ class WatermarkStrategy:
         """Return this strategy with timestamps computed on whole columns: `pc.field("seconds") * 1000`."""
         if not isinstance(cast("Any", expression), pc.Expression):
             what = f"{expression!r} is not an Arrow expression"
-            raise TypeMismatchError(describe(what, remedy="pass one such as pyarrow.compute.field('seconds') * 1000"))
+            raise refused(TypeMismatchError, what, "pass one such as pyarrow.compute.field('seconds') * 1000")
         return replace(self, assigner=None, column=None, expression=TimestampExpression(expression))
 
     def with_timestamp_column(self, column: str | int) -> WatermarkStrategy:
         """Return this strategy with timestamps taken from a field, by its name or, in a tuple, its position."""
         if column == "":
-            raise InvalidArgumentError(describe("the timestamp column has no name", remedy="name a field"))
+            raise refused(InvalidArgumentError, "the timestamp column has no name", "name a field")
         return replace(self, assigner=None, column=column, expression=None)
 
     def with_idleness(self, idle_timeout: DurationLike) -> WatermarkStrategy:

@@ -89,7 +89,7 @@ def test_it_is_an_assigner_of_event_time() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("hour",), "no unit 'hour'; use one of day, week"),
+        (("hour",), r"no unit 'hour'; test_assigners_calendar.py:\d+; use one of day, week"),
         (("day", "Mars/Base"), "no time zone 'Mars/Base'"),
         (("day", ""), "no time zone ''"),
         (("week", "UTC", "mon"), "'mon' is not a day of the week"),

@@ -61,20 +61,21 @@ def test_expressions_come_back_from_a_pickle_equal() -> None:
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: after_count(0), InvalidArgumentError, "after_count got 0; give a number of records, 1 or more"),
+        (lambda: after_count(0), InvalidArgumentError, "after_count got 0; {line}; give a number of records, 1 or more"),
         (lambda: after_count(True), InvalidArgumentError, "after_count got True"),
-        (lambda: every("0s"), InvalidArgumentError, "Every got a duration of 0 ms; give 1 ms or more"),
+        (lambda: every("0s"), InvalidArgumentError, "Every got a duration of 0 ms; {line}; give 1 ms or more"),
         (lambda: after(-5), InvalidArgumentError, "After got a duration of -5 ms"),
         (lambda: on(None), TypeMismatchError, "use each()"),  # type: ignore[arg-type]
         (lambda: on("vip"), TypeMismatchError, "pass a function such as lambda"),  # type: ignore[arg-type]
-        (lambda: each() | 5, TypeMismatchError, "5 is not a trigger; use triggers such as"),  # type: ignore[operator]
+        (lambda: each() | 5, TypeMismatchError, "5 is not a trigger; {line}; use triggers such as"),  # type: ignore[operator]
         (lambda: after_watermark(early="1s"), TypeMismatchError, "'1s' is not a trigger"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_trigger_is_refused(build: Any, error: type[FlintstreamError], message: str) -> None:
     with pytest.raises(error) as caught:
         build()
-    assert message in str(caught.value)
+    line = f"test_trigger_terms.py:{build.__code__.co_firstlineno}"
+    assert message.format(line=line) in str(caught.value)
 
 
 def test_an_expression_can_merge_if_all_its_parts_can() -> None:

@@ -329,7 +329,7 @@ def test_wrong_declarations_are_refused_where_they_stand():
         vectorized("polars")  # type: ignore[arg-type]
     with pytest.raises(TypeMismatchError, match="5 is no function"):
         vectorized("arrow")(5)
-    with pytest.raises(TypeMismatchError, match=r"is a class, not an object; write vectorized\(...\)\(Scale\(\)\)"):
+    with pytest.raises(TypeMismatchError, match=r"is a class, not an object; .*; write vectorized\(...\)\(Scale\(\)\)"):
         vectorized("arrow")(Scale)
     stream = local().from_collection([1])
     with pytest.raises(TypeMismatchError, match=r"Scale has no method 'filter'; test_vectorised\.py:\d+; write"):

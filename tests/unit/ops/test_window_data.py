@@ -142,9 +142,9 @@ def test_every_record_is_in_one_window_however_the_input_is_cut(
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="threshold of -1; give 0 or more"):
+    with pytest.raises(InvalidArgumentError, match=r"threshold of -1; test_window_data.py:\d+; give 0 or more"):
         DeltaWindows.of(-1, lambda value: value)
-    with pytest.raises(TypeMismatchError, match="'speed' is not a function; pass one"):
+    with pytest.raises(TypeMismatchError, match=r"'speed' is not a function; test_window_data.py:\d+; pass one"):
         DeltaWindows.of(1, "speed")  # type: ignore[arg-type]
     with pytest.raises(TypeMismatchError, match="None is not a function"):
         UntilWindows.of(None)  # type: ignore[arg-type]

@@ -104,7 +104,7 @@ def test_timeout_clears_the_other_trigger_unless_told_not_to() -> None:
 
 
 def test_a_timeout_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="timeout of 0 ms; give 1 ms or more"):
+    with pytest.raises(InvalidArgumentError, match=r"timeout of 0 ms; test_window_triggers.py:\d+; give 1 ms or more"):
         ProcessingTimeoutTrigger.of(CountTrigger(3), 0)
 
 
