@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from flintstream.ops.batch import FIRST, Batch, Stamp, Values
+from flintstream.ops.batch import FIRST, I64, Batch, Stamp, Values
 from flintstream.state.codec import field_of, kind_of_field
 
 CONTROL = 0
@@ -89,7 +89,7 @@ class Sender:
 
 
 def write_blob(batch: Batch, chunk: Any) -> bytes:
-    """Return the Arrow stream of a batch; columns of one value are kept once, in the schema."""
+    """Return the Arrow stream of a batch; columns that go up in even steps (by 0, mostly, or by 1) are in its schema."""
     array, kind = batch.values.column()
     arrays: list[pa.Array] = [array]
     fields = [field_of("value", array, kind)]
@@ -97,21 +97,33 @@ def write_blob(batch: Batch, chunk: Any) -> bytes:
         array, kind = batch.keys.column()
         arrays.append(array)
         fields.append(field_of("key", array, kind))
-    constants: dict[str, int] = {}
+    ramps: dict[str, tuple[int, int]] = {}
     columns = {"timestamp": batch.timestamps}
     columns |= {_STAMP.format(index): column for index, column in enumerate(batch.stamp)}
     for name, column in columns.items():
-        if column[0] == column[-1] and bool((column == column[0]).all()):
-            constants[name] = int(column[0])
+        ramp = _ramp(column)
+        if ramp is not None:
+            ramps[name] = ramp
         else:
             arrays.append(pa.array(column))
             fields.append(pa.field(name, pa.int64()))
-    head = {"constants": constants, "count": len(batch), "width": len(batch.stamp), "chunk": chunk}
+    head = {"ramps": ramps, "count": len(batch), "width": len(batch.stamp), "chunk": chunk}
     schema = pa.schema(fields, metadata={b"head": json.dumps(head).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return sink.getvalue().to_pybytes()
+
+
+def _ramp(column: I64) -> tuple[int, int] | None:
+    """Return the first value and the step of a column of even steps, None of any other."""
+    first, last, count = int(column[0]), int(column[-1]), len(column)
+    if first == last:
+        return (first, 0) if bool((column == first).all()) else None
+    step = int(column[1]) - first
+    if last - first != step * (count - 1) or not bool((np.diff(column) == step).all()):
+        return None
+    return first, step
 
 
 def write_partials(batch: pa.RecordBatch, records: int) -> bytes:
@@ -137,11 +149,12 @@ def read_blob(blob: Any) -> tuple[Batch, Any]:
         schema = reader.schema
         rows = reader.read_next_batch()
     head = json.loads(schema.metadata[b"head"])
-    constants, count = head["constants"], head["count"]
+    ramps, count = head["ramps"], head["count"]
 
     def integers(name: str) -> Any:
-        if name in constants:
-            return np.full(count, constants[name], np.int64)
+        if name in ramps:
+            first, step = ramps[name]
+            return np.full(count, first, np.int64) if step == 0 else first + step * np.arange(count, dtype=np.int64)
         return rows.column(name).to_numpy()
 
     def values(name: str) -> Values | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from flintstream.ops.batch import FIRST, Batch, Values, concat_values, count_before, sort_order
+from flintstream.ops.batch import FIRST, I64, Batch, Values, concat_values, count_before, sort_order
 from flintstream.ops.clock import EventClock, LaneTrack
 from flintstream.ops.run import Run, watermarks_before, widen
 
@@ -77,14 +77,14 @@ class RunMerger:
             self._watermark = int(watermarks[-1])
         return Run(batch, watermarks, insertion, widen(stamp, self._width), start, self._now, inputs)
 
-    def _merged(self, parts: list[Part]) -> tuple[Batch, list[int] | None]:
+    def _merged(self, parts: list[Part]) -> tuple[Batch, I64 | None]:
         if not parts:
             return empty_batch(self._width), None
         stamps = [widen(batch.stamp, self._width, FIRST) for _, batch in parts]
         if len(parts) == 1:
             port, batch = parts[0]
             merged = Batch(batch.values, batch.timestamps, stamps[0], None, batch.keys)
-            return merged, [port] * len(batch) if self._ports > 1 else None
+            return merged, np.full(len(batch), port) if self._ports > 1 else None
         columns = [np.concatenate(column) for column in zip(*stamps, strict=True)]
         merged = Batch(
             concat_values([batch.values for _, batch in parts]),
@@ -98,7 +98,7 @@ class RunMerger:
         if order is not None:
             merged = merged.take(order)
             inputs = None if inputs is None else inputs[order]
-        return merged, None if inputs is None else inputs.tolist()
+        return merged, inputs
 
     def _keys(self, parts: list[Part]) -> Values | None:
         keys = [batch.keys for _, batch in parts if batch.keys is not None]

@@ -151,7 +151,7 @@ class BroadcastProcessOperator(FunctionOperator):
             ctx.walk(run.batch, values, run.now)
         assert run.inputs is not None
         if BROADCAST_PORT in run.inputs:
-            self._process_both(run, values, run.inputs, emissions)
+            self._process_both(run, values, run.inputs.tolist(), emissions)
         else:
             self._process_one(values, emissions)
         if emissions.rows:

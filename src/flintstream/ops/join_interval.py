@@ -260,7 +260,7 @@ class IntervalJoinOperator(Operator):
 
 
 def _ports(run: Run) -> I64:
-    return np.zeros(len(run.batch), np.int64) if run.inputs is None else np.array(run.inputs)
+    return np.zeros(len(run.batch), np.int64) if run.inputs is None else run.inputs
 
 
 def shifted(times: I64, by: int) -> I64:

@@ -80,7 +80,7 @@ class RegularJoinOperator(TimedOperator):
         if len(batch):
             assert run.inputs is not None and batch.keys is not None and batch.watermarks is not None
             columns = zip(
-                run.inputs,
+                run.inputs.tolist(),
                 batch.keys.rows(),
                 batch.values.rows(),
                 batch.timestamps.tolist(),

@@ -73,7 +73,7 @@ class TemporalJoinOperator(_TemporalOperator):
         if len(batch):
             assert run.inputs is not None and batch.watermarks is not None
             self._check_times(batch)
-            ports, late = np.array(run.inputs), batch.timestamps <= batch.watermarks
+            ports, late = run.inputs, batch.timestamps <= batch.watermarks
             self._report_late(batch, ports, late, out)
             self._hold(batch.take(np.flatnonzero((ports == 0) & ~late)))
             self._take_versions(batch.take(np.flatnonzero((ports == 1) & ~late)))
@@ -203,7 +203,7 @@ class LatestVersionOperator(_TemporalOperator):
             emissions = Emissions()
             combine, is_inner, versions = self._join.combine, self._join.how == "inner", self._versions
             unmatched = None if self._join.unmatched[0] is None else OutputTag(self._join.unmatched[0])
-            for port, key, value in zip(run.inputs, batch.keys.rows(), batch.values.rows(), strict=True):
+            for port, key, value in zip(run.inputs.tolist(), batch.keys.rows(), batch.values.rows(), strict=True):
                 if port:
                     versions.put(key, self.version_of(value))
                 else:

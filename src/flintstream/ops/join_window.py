@@ -49,7 +49,7 @@ class JoinWindowOperator(Operator):
         raise AssertionError(msg)
 
     def process_run(self, run: Run, out: Output) -> None:
-        ports = run.inputs or [0] * len(run.batch)
+        ports = [0] * len(run.batch) if run.inputs is None else run.inputs.tolist()
         rows = [TaggedUnion(value, port == 1) for value, port in zip(run.batch.values.rows(), ports, strict=True)]
         batch = run.batch.with_values(Values(rows))
         tagged = Run(batch, run.watermarks, run.insertion, run.stamp, run.start, run.now)

@@ -210,7 +210,7 @@ class KeyedProcessOperator(TimedOperator):
         if run.inputs is None:
             self._process_one_input(run, emissions)
         else:
-            self._process_inputs(run, run.inputs, emissions)
+            self._process_inputs(run, run.inputs.tolist(), emissions)
         self.fire_until(run.end, run, emissions)
         if emissions.rows:
             emit_tagged(emissions.batch(run), out)

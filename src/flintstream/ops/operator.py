@@ -119,9 +119,8 @@ class Operator(ABC):
         if run.inputs is None:
             self.process(run.batch, 0, out)
             return
-        ports = np.array(run.inputs)
-        for start, stop in _stretches(ports):
-            self.process(run.batch.slice(start, stop), int(ports[start]), out)
+        for start, stop in _stretches(run.inputs):
+            self.process(run.batch.slice(start, stop), int(run.inputs[start]), out)
 
     def flush(self, out: Output) -> None:
         """Called when no more records come in this stretch of a split (level 0) or in this epoch: emit what waits."""

@@ -31,7 +31,7 @@ class Run:
     stamp: Stamp
     start: int = MIN_TIMESTAMP
     now: int = 0
-    inputs: list[int] | None = None
+    inputs: I64 | None = None
 
     @property
     def end(self) -> int:

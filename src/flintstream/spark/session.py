@@ -93,6 +93,9 @@ def embedded_settings(parallelism: int, app_name: str, extra: Mapping[str, str])
         "spark.default.parallelism": str(parallelism),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # What is shuffled goes through this machine's memory and is gone a moment later: it is not worth squeezing.
+        "spark.shuffle.compress": "false",
+        "spark.shuffle.spill.compress": "false",
         # The default options come before the extra ones, so users may still add options of their own.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
         **_SHORT_HISTORIES,

@@ -135,3 +135,29 @@ def test_columns_of_one_number_are_written_once(count: int) -> None:
     blob = write_blob(Batch(Values(["a"] * count), same, [same] * 3), None)
     with pa.ipc.open_stream(blob) as reader:
         assert reader.schema.names == ["value"]
+
+
+LOW, HIGH = -(1 << 63), (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    ("column", "written"),
+    [
+        ([4, 5, 6, 7], False),
+        ([9, 6, 3], False),
+        ([LOW, LOW + 1], False),
+        ([LOW, HIGH], True),
+        ([0, HIGH], False),
+        ([4, 5, 7, 7], True),
+        ([4, 6, 5, 7], True),
+        ([1, 2, 1], True),
+    ],
+)
+def test_columns_of_even_steps_are_not_written_either(column: list[int], written: bool) -> None:
+    made = Batch(Values(["a"] * len(column)), np.array(column), [np.array(column)] * 3)
+    blob = write_blob(made, None)
+    with pa.ipc.open_stream(blob) as reader:
+        assert ("timestamp" in reader.schema.names) == written
+    read, _ = read_blob(blob)
+    assert read.timestamps.tolist() == column
+    assert [stamp.tolist() for stamp in read.stamp] == [column] * 3

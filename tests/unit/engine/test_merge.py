@@ -84,7 +84,7 @@ def replay(runs: list[Run | None]) -> tuple[list[Arrival], list[tuple[int, int, 
         assert batch.watermarks is not None
         rows = zip(
             batch.values.rows(),
-            run.inputs or [0] * len(batch),
+            [0] * len(batch) if run.inputs is None else run.inputs.tolist(),
             zip(*(column.tolist() for column in batch.stamp), strict=True),
             batch.timestamps.tolist(),
             batch.watermarks.tolist(),

@@ -309,7 +309,7 @@ def test_records_of_two_inputs_reach_their_methods_in_order(monkeypatch: pytest.
     batch = batch_of(["a", "a", "a"], [2, 5, 9])
     batch.watermarks = np.array([0, 0, 4])
     none = np.zeros(1, np.int64)
-    run = Run(batch, np.array([4]), np.array([2]), [none, none, none + 1], 0, 0, [0, 1, 0])
+    run = Run(batch, np.array([4]), np.array([2]), [none, none, none + 1], 0, 0, np.array([0, 1, 0]))
     operator.process_run(run, out)
     assert out.rows() == [("first", 2), ("timer", 2), ("first", 9)]
 
