@@ -31,16 +31,15 @@ from flintstream import (
     StreamExecutionEnvironment,
     TimeEvictor,
     TumblingProcessingTimeWindows,
-    WatermarkGenerator,
-    WatermarkStrategy,
     bounded,
     monotonous,
 )
-from flintstream.model.time import MIN_TIMESTAMP
+from flintstream.testing.inputs import read_rows
 from tests.spec import (
     programs,
     programs_async,  # noqa: F401  # fills the table of programs
     programs_broadcast,  # noqa: F401  # fills the table of programs
+    programs_dead_letters,  # noqa: F401  # fills the table of programs
     programs_functions,  # noqa: F401  # fills the table of programs
     programs_joins,  # noqa: F401  # fills the table of programs
     programs_patterns,  # noqa: F401  # fills the table of programs
@@ -49,7 +48,7 @@ from tests.spec import (
     programs_vectorised,  # noqa: F401  # fills the table of programs
 )
 from tests.spec.functions import evaluate, show_late
-from tests.spec.job import Declare, Outputs, ScriptedSource
+from tests.spec.job import Declare, Outputs
 from tests.spec.transcript import LATE, MAIN, SourceSpec, Transcript, TranscriptError
 
 _WINDOW_KEYS = {
@@ -116,27 +115,10 @@ def declare(transcript: Transcript) -> Declare:
     return build
 
 
-class Marks(WatermarkGenerator):
-    """Makes the watermarks that a transcript's own lines say."""
-
-    def on_event(self, event: Any, timestamp: int, output: Any) -> None:
-        if "watermark" in event:
-            output.emit_watermark(event["watermark"])
-
-
 def read_source(env: StreamExecutionEnvironment, folder: Path, name: str, spec: SourceSpec) -> DataStream:
     """Return the records of a source, with their event time."""
-    if spec.watermarks is None:
-        strategy = WatermarkStrategy.for_generator(Marks)
-    else:
-        strategy = read_expression(spec.watermarks, STRATEGIES)
-    if strategy.timestamp_assigner() is None and not strategy.is_ingestion:
-        strategy = strategy.with_timestamp_assigner(lambda row, _: MIN_TIMESTAMP if row["t"] is None else row["t"])
-    if spec.idle is not None:
-        strategy = strategy.with_idleness(spec.idle)
-    stream = env.from_source(ScriptedSource(folder, name, spec.splits)).uid(f"source {name}")
-    timed = stream.assign_timestamps_and_watermarks(strategy).uid(f"time of {name}")
-    return timed.filter(lambda row: "watermark" not in row).uid(f"records of {name}")
+    strategy = None if spec.watermarks is None else read_expression(spec.watermarks, STRATEGIES)
+    return read_rows(env, folder, name, spec.splits, strategy, spec.idle)
 
 
 def union(streams: Mapping[str, DataStream]) -> DataStream:
