@@ -204,7 +204,7 @@ class TryingProcess(ProcessOperator):
 
 
 class TryingVectorised(Operator):
-    """A vectorised operator that goes on: a batch on which it fails is tried again record by record."""
+    """A vectorised operator that goes on: a batch on which it fails is tried in halves, down to the record at fault."""
 
     def __init__(self, policy: ErrorPolicy, inner: VectorisedOperator) -> None:
         self._policy = policy
@@ -225,8 +225,9 @@ class TryingVectorised(Operator):
             self._inner.process(batch, port, held)
         except self._graves.errors as error:
             if len(batch) > 1 and not isinstance(error, FlintstreamError):
-                for index in range(len(batch)):
-                    self.process(batch.slice(index, index + 1), port, out)
+                half = len(batch) // 2
+                self.process(batch.slice(0, half), port, out)
+                self.process(batch.slice(half, len(batch)), port, out)
                 return
             letter = self._graves.take(error, batch.values.rows()[0], int(batch.timestamps[0]))
             self._graves.emit(batch, [(0, letter)], out)

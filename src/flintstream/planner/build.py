@@ -34,7 +34,6 @@ from flintstream.ops.sink import SinkOperator
 from flintstream.ops.sort import SortOperator
 from flintstream.ops.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator, ProjectOperator
 from flintstream.ops.timestamps import TimestampsOperator
-from flintstream.ops.vectorised import VectorisedFilter, VectorisedFlatMap, VectorisedMap
 from flintstream.ops.window import WindowOperator
 from flintstream.ops.window_aligned import AlignedWindowOperator, is_aligned
 from flintstream.ops.window_choice import column_operator
@@ -42,14 +41,10 @@ from flintstream.ops.window_contents import TimedAggregate
 from flintstream.ops.window_data import DataWindowOperator, EvictingDataWindowOperator
 from flintstream.ops.window_evict import EvictingWindowOperator
 from flintstream.planner.build_joins import build_join
+from flintstream.planner.build_trying import VECTORISED, build_trying
 from flintstream.planner.plan import PlannedOperator
 
 F = TypeVar("F")
-_VECTORISED = {
-    "vectorised_map": VectorisedMap,
-    "vectorised_filter": VectorisedFilter,
-    "vectorised_flat_map": VectorisedFlatMap,
-}
 
 
 def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operator:
@@ -121,6 +116,8 @@ def _build_function(node: FunctionNode, batch_mode: bool) -> Operator:
     methods = node.methods
     if isinstance(function, JoinDeclaration):
         return build_join(function)
+    if node.on_error is not None and node.on_error.errors:
+        return build_trying(node, function, node.on_error, batch_mode)
     match node.shape:
         case "map":
             return MapOperator(function, methods)
@@ -133,7 +130,7 @@ def _build_function(node: FunctionNode, batch_mode: bool) -> Operator:
             return AsyncOperator(function)
         case "vectorised_map" | "vectorised_filter" | "vectorised_flat_map":
             assert isinstance(function, Vectorized)
-            return _VECTORISED[node.shape](function, methods[0], node.output_type)
+            return VECTORISED[node.shape](function, methods[0], node.output_type)
         case "process":
             return ProcessOperator(function, methods)
         case "keyed_process":

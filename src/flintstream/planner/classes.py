@@ -12,18 +12,17 @@ from typing import Any
 
 import cloudpickle
 
-from flintstream.model.evolution import field_names
-from flintstream.state.classes import is_importable
+from flintstream.state.classes import PLAIN, is_importable
 
 
 class ClassRecorder(cloudpickle.Pickler):
-    """Pickles, and notes the classes with fields that the pickle has by value."""
+    """Pickles, and notes the classes that the pickle has by value."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), 5)
         self.found: dict[type, None] = {}
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and field_names(obj) is not None and not is_importable(obj):
+        if isinstance(obj, type) and obj.__module__ not in PLAIN and not is_importable(obj):
             self.found[obj] = None
         return super().reducer_override(obj)

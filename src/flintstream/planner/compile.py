@@ -24,9 +24,12 @@ from flintstream.graph.nodes import (
 )
 from flintstream.graph.nodes_join import IntervalJoinNode
 from flintstream.model.connect import SplitSource
+from flintstream.model.delivery import DeliveryGuarantee
 from flintstream.ops.broadcast import BROADCAST_PORT
 from flintstream.ops.selectors import ConstantKey
 from flintstream.planner.check import check_alignment, check_determinism, check_forwards, check_graph
+from flintstream.planner.dead_letters import DeadLetterDefault, place_dead_letters
+from flintstream.planner.delivery import place_deliveries
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 from flintstream.planner.uids import assign_uids
 
@@ -44,12 +47,14 @@ class Settings:
     batch_mode: bool = False
     deterministic: bool = False
     parameters: tuple[tuple[str, str], ...] = ()
+    guarantee: DeliveryGuarantee | None = None
+    dead_letters: DeadLetterDefault | None = None
 
 
 def compile_graph(graph: StreamGraph, settings: Settings) -> Plan:
     """Return the plan of a graph, or raise everything that is wrong with it."""
     check_graph(graph)
-    nodes = reachable(graph)
+    nodes = place_deliveries(place_dead_letters(reachable(graph), settings.dead_letters), settings.guarantee)
     if settings.deterministic:
         check_determinism(nodes)
     uids = assign_uids(nodes)

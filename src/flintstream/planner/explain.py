@@ -10,9 +10,9 @@ from flintstream.connectors.frames import FrameSource
 from flintstream.graph.nodes import Exchange, Node, SinkNode, SourceNode
 from flintstream.ops.conform import TypedKey
 from flintstream.ops.selectors import ConstantKey, FieldKey
+from flintstream.planner.guarantee import guarantee_of
 from flintstream.planner.plan import Link, Plan, PlannedOperator
 
-_STRENGTH = ("none", "at-most-once", "at-least-once", "exactly-once")
 _TASKS_SHOWN = 4
 
 
@@ -42,14 +42,16 @@ def explain_plan(plan: Plan, runtime: str, checkpoint_dir: str | None, descripti
     mode = "batch" if plan.batch_mode else "streaming"
     order = ", deterministic order" if plan.deterministic else ""
     head = f"Job {plan.name!r}: {mode} on {runtime}, {plan.max_parallelism} key groups{order}"
-    strength, reason = guarantee(plan, checkpoint_dir)
+    promise = guarantee_of(plan, checkpoint_dir)
     parts = [
         head,
         "Logical graph",
         *_table([_graph_row(plan, op, descriptions) for op in plan.operators]),
         "Levels",
         *_levels(plan),
-        f"Guarantee: {strength} ({reason})",
+        "Delivery",
+        *_table([(f"Sink: {each.name}", str(each.delivery), each.location) for each in promise.sinks]),
+        f"Guarantee: {promise}",
     ]
     return "\n".join(parts)
 
@@ -59,25 +61,6 @@ def full_name(node: Node) -> str:
     if isinstance(node, SourceNode):
         return f"Source: {node.name}"
     return f"Sink: {node.name}" if isinstance(node, SinkNode) else node.name
-
-
-def guarantee(plan: Plan, checkpoint_dir: str | None) -> tuple[str, str]:
-    """Return how often a record may show in the output, and the weakest link, which is the reason."""
-    sinks = [op for op in plan.operators if isinstance(op.node, SinkNode)]
-    weakest = min(sinks, key=lambda op: _STRENGTH.index(_delivery(op)))
-    strength = _delivery(weakest)
-    reason = "every sink commits with the epoch"
-    if strength != _STRENGTH[-1]:
-        reason = f"the weakest link is sink {weakest.node.name!r}, {weakest.node.location}"
-    if checkpoint_dir is None and not plan.batch_mode:
-        reason += "; without a checkpoint directory a job that is started again begins anew"
-    return strength, reason
-
-
-def _delivery(op: PlannedOperator) -> str:
-    assert isinstance(op.node, SinkNode)
-    delivery = "exactly-once" if op.node.sink is None else op.node.sink.delivery
-    return delivery if delivery in _STRENGTH else _STRENGTH[0]
 
 
 def _pact(node: Node) -> str:

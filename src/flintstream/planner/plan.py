@@ -66,6 +66,7 @@ class Plan:
     deterministic: bool = False
     parameters: tuple[tuple[str, str], ...] = ()
     classes: tuple[type, ...] = ()
+    modules: frozenset[str] = frozenset()
 
     @property
     def levels(self) -> int:
