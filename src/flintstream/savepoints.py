@@ -1,0 +1,41 @@
+"""Savepoints of jobs that do not run, and their history; see `flintstream.api.savepoints`."""
+
+from flintstream.api.savepoints import (
+    OperatorEntry,
+    PartEntry,
+    SavepointDocument,
+    SavepointSummary,
+    SourceEntry,
+    TableDiff,
+    TableEntry,
+    ancestors,
+    check,
+    diff,
+    dispose,
+    history,
+    show,
+    stop,
+    tag,
+    take,
+    trigger,
+)
+
+__all__ = [
+    "OperatorEntry",
+    "PartEntry",
+    "SavepointDocument",
+    "SavepointSummary",
+    "SourceEntry",
+    "TableDiff",
+    "TableEntry",
+    "ancestors",
+    "check",
+    "diff",
+    "dispose",
+    "history",
+    "show",
+    "stop",
+    "tag",
+    "take",
+    "trigger",
+]
