@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ class JobProcess:
         runtime: str = "spark",
         environment: dict[str, str] | None = None,
         files: Path | None = None,
+        launcher: Sequence[str] = (),
         **settings: Any,
     ) -> None:
         self.folders = folders
@@ -90,7 +91,15 @@ class JobProcess:
         java = f"-Djava.io.tmpdir={folders.scratch} -XX:-UsePerfData"
         on_spark = {"spark.local.dir": str(folders.scratch), "spark.driver.extraJavaOptions": java}
         given = on_spark if runtime == "spark" else {}
-        command = [sys.executable, str(PROGRAM), "--checkpoints", str(folders.checkpoints), "--runtime", runtime]
+        command = [
+            sys.executable,
+            *launcher,
+            str(PROGRAM),
+            "--checkpoints",
+            str(folders.checkpoints),
+            "--runtime",
+            runtime,
+        ]
         command += ["--output", str(folders.output), "--events", str(events)]
         command += [] if files is None else ["--files", str(files)]
         for key, value in {**given, **settings}.items():

@@ -17,8 +17,11 @@ from flintstream.engine.coordinator import Coordinator
 from flintstream.engine.job import RunningJob
 from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
+from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.engine.task import forget
 from flintstream.local.run import LocalRunner
+from flintstream.planner.guarantee import guarantee_of
 from flintstream.planner.plan import Plan
 from flintstream.state.storage import LocalStorage, Storage
 
@@ -77,6 +80,9 @@ class FaultyStorage(Storage):
 
     def list(self, folder: str) -> list[str]:
         return self.inner.list(folder)
+
+    def abandoned(self, folder: str) -> Sequence[str]:
+        return self.inner.abandoned(folder)
 
     def delete(self, path: str) -> None:
         self._around("delete", path, lambda: self.inner.delete(path))
@@ -138,7 +144,8 @@ def run(plan: Plan, storage: Storage, options: JobOptions, *, same_process: bool
             if not same_process:
                 forget(coordinator.incarnation)
 
-    job = RunningJob(body, loop.stop, lambda: coordinator.manifest)
+    promise, desk = guarantee_of(plan, None), SavepointDesk(storage)
+    job = RunningJob(body, loop.stop, lambda: coordinator.manifest, CatchUp(plan), promise, desk)
     job.run()
     return job
 

@@ -1,0 +1,110 @@
+"""Runs a user's program under a supervisor: real processes, signals and the terminal around `engine.supervisor`.
+
+The program is a process of its own, at the head of a group of its own, so that Ctrl-C reaches it once, by way of the
+supervisor, and that what a killed driver leaves behind (its JVM) can be ended before the next one starts. A pipe that
+nobody writes to ties it to the supervisor: when that dies, the pipe closes and the program stops.
+
+Flink: `flink run`, and the JobManager that restarts what it started.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from flintstream.engine.restart import now_ms
+from flintstream.engine.restart_log import VARIABLE, RestartLog
+from flintstream.engine.supervisor import Supervisor, is_there
+from flintstream.errors import InvalidArgumentError, describe
+from flintstream.model.restart import TYPE, check_key, known_keys, strategy_of, unused_keys
+
+LIFELINE = "FLINTSTREAM_LIFELINE"
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SECONDS_TO_LEAVE = 10.0
+
+
+class ProgramProcess:
+    """A program that runs as a child process."""
+
+    def __init__(self, command: Sequence[str], log: Path, lifeline: int) -> None:
+        environment = {**os.environ, VARIABLE: str(log), LIFELINE: str(lifeline)}
+        self._process = subprocess.Popen(command, env=environment, pass_fds=[lifeline], start_new_session=True)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait(self) -> int:
+        return self._process.wait()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def clear(self) -> None:
+        """End what is left of the program's process group, politely first."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            until = time.monotonic() + SECONDS_TO_LEAVE
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+                while is_there(self.pid) and time.monotonic() < until:
+                    time.sleep(0.05)
+
+
+def supervise(
+    program: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None, *, is_module: bool = False
+) -> int:
+    """Run a program and start it again when it dies; return its exit status.
+
+    Args:
+        program: The path of a script, or the name of a module.
+        arguments: What the program finds in `sys.argv[1:]`.
+        settings: Keys `restart-strategy.*`, which hold whatever the program says.
+        is_module: Whether `program` is the name of a module.
+
+    Raises:
+        InvalidArgumentError: a setting is wrong, or there is no such script.
+    """
+    imposed = strategy_of(_checked(settings or {}))
+    if not is_module and not Path(program).is_file():
+        raise InvalidArgumentError(describe(f"there is no program {program!r}", None, "give the path of a script"))
+    command = [sys.executable, "-m", "flintstream.jobs.child", "module" if is_module else "script", program, *arguments]
+    near, far = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="flintstream-run-") as folder:
+        path = Path(folder) / "restarts.jsonl"
+        supervisor = Supervisor(
+            lambda: ProgramProcess(command, path, near), RestartLog(path), now_ms, _tell, imposed=imposed
+        )
+        before = {number: signal.signal(number, lambda got, frame: supervisor.stop(got)) for number in PASSED_ON}
+        try:
+            return supervisor.run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(near)
+            os.close(far)
+
+
+def _checked(settings: Mapping[str, str]) -> Mapping[str, str]:
+    known = known_keys()
+    for key, text in settings.items():
+        if key not in known:
+            what = f"{key!r} cannot be set from outside the program"
+            raise InvalidArgumentError(describe(what, None, f"set it in the program; here: {', '.join(known)}"))
+        check_key(key, text)
+    unused = unused_keys(settings)
+    if unused:
+        what = f"{', '.join(unused)} would have no effect"
+        raise InvalidArgumentError(describe(what, None, f"set {TYPE} to the strategy that has it"))
+    return settings
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"flintstream: {text}\n")
+    sys.stderr.flush()
