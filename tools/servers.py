@@ -1,13 +1,14 @@
-"""Starts a PostgreSQL or a Redis for tests: one process, its data in a folder that can be thrown away.
+"""Starts a PostgreSQL, a Redis or an object store for tests: one process, its data in a folder that can be thrown away.
 
-``python tools/servers.py postgres`` (or ``redis``) prints the server's address and runs until Ctrl-C. Tests use the
-classes, whose servers can also die and come back with the same data and address. The programs are those of the machine;
-`tools/setup.sh` installs them where it may.
+``python tools/servers.py postgres`` (or ``redis``, ``s3``) prints the server's address and runs until Ctrl-C. Tests use
+the classes, whose servers can also die and come back with the same data and address. The programs are those of the
+machine; `tools/setup.sh` installs them where it may.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import pwd
 import shutil
@@ -20,7 +21,7 @@ import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 START_SECONDS = 30.0
 
@@ -169,10 +170,35 @@ class Redis(Server):
         return f"redis://127.0.0.1:{self.port}/0"
 
 
+class ObjectStore(Server):
+    """A server that speaks S3, moto; what is in it is gone when it ends."""
+
+    password = "s3cret-store"
+
+    def __init__(self) -> None:
+        if importlib.util.find_spec("moto") is None:
+            msg = "there is no moto in this environment; `pip install 'moto[server]'`"
+            raise NoServerError(msg)
+        super().__init__()
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What fsspec must know to find it."""
+        return {"key": "flint", "secret": self.password, "client_kwargs": {"endpoint_url": self.url}}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("server", choices=["postgres", "redis"])
-    server = {"postgres": Postgres, "redis": Redis}[parser.parse_args().server]
+    parser.add_argument("server", choices=["postgres", "redis", "s3"])
+    server = {"postgres": Postgres, "redis": Redis, "s3": ObjectStore}[parser.parse_args().server]
     try:
         with server() as running:
             print(running.url, f"password {running.password}", flush=True)

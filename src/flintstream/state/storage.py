@@ -10,7 +10,8 @@ import os
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from flintstream.errors import CorruptStateError, describe
@@ -18,6 +19,9 @@ from flintstream.errors import CorruptStateError, describe
 
 class Storage(ABC):
     """A directory tree of immutable files."""
+
+    def check(self) -> None:
+        """Raise if the commit protocol cannot rely on this place."""
 
     @abstractmethod
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -42,32 +46,52 @@ class Storage(ABC):
     def delete(self, path: str) -> None:
         """Delete a file; an absent one is no error."""
 
+    def abandoned(self, folder: str) -> Sequence[str]:
+        """Return the names of files in a folder that nobody finished to write, if such files can be."""
+        return []
 
-def _inside(path: str, root: str) -> str:
+    def prune(self) -> None:
+        """Remove folders that have no file in them any more, if there is such a thing as a folder."""
+
+
+def is_inside(path: str) -> bool:
+    """Whether a relative path stays below the directory it is relative to."""
+    parts = PurePosixPath(path)
+    return not parts.is_absolute() and ".." not in parts.parts and "\\" not in path and "\0" not in path
+
+
+def inside(path: str, root: str) -> str:
     """Return a path in its shortest spelling, or raise if it would leave the storage's root."""
     parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts:
+    if not is_inside(path):
         what = f"state path {path!r} leaves its directory"
         raise CorruptStateError(describe(what, root, "restore another checkpoint or savepoint"))
     return "/".join(parts.parts)
 
 
 class LocalStorage(Storage):
-    """A directory that driver and workers share."""
+    """A directory that driver and workers share; a `strict` one has no use for links that lead out of it."""
 
-    def __init__(self, root: str, durable: bool = True) -> None:
+    def __init__(self, root: str, durable: bool = True, strict: bool = False) -> None:
         self.root = root
         self._durable = durable
+        self._strict = strict
         self._made: set[str] = set()
 
     def _resolve(self, path: str) -> Path:
-        return Path(self.root) / _inside(path, self.root)
+        found = Path(self.root) / inside(path, self.root)
+        if self._strict and not found.resolve().is_relative_to(Path(self.root).resolve()):
+            what = f"state path {path!r} is a link that leaves its directory"
+            raise CorruptStateError(describe(what, self.root, "restore another checkpoint or savepoint"))
+        return found
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         try:
             with self._resolve(path).open("rb") as file:
                 file.seek(offset)
-                return file.read() if length is None else file.read(length)
+                # Whoever wrote the length need not be who wrote the file: no more memory is taken than there are bytes.
+                there = max(0, os.fstat(file.fileno()).st_size - offset)
+                return file.read(there if length is None else min(max(0, length), there))
         except FileNotFoundError:
             what = f"state file {path!r} is missing"
             raise CorruptStateError(describe(what, self.root, "restore another checkpoint or savepoint")) from None
@@ -115,11 +139,23 @@ class LocalStorage(Storage):
             os.close(descriptor)
 
     def list(self, folder: str) -> list[str]:
+        return sorted(name for name in self._names(folder) if not name.startswith("."))
+
+    def abandoned(self, folder: str) -> Sequence[str]:
+        # Whoever is about to finish one will find it, or else write it again.
+        return sorted(name for name in self._names(folder) if name.startswith("."))
+
+    def _names(self, folder: str) -> Iterator[str]:
         path = self._resolve(folder)
-        return sorted(p.name for p in path.iterdir() if not p.name.startswith(".")) if path.is_dir() else []
+        return (p.name for p in path.iterdir()) if path.is_dir() else iter(())
 
     def delete(self, path: str) -> None:
         self._resolve(path).unlink(missing_ok=True)
+
+    def prune(self) -> None:
+        for folder, _, _ in os.walk(self.root, topdown=False):
+            with suppress(OSError):
+                Path(folder).rmdir()
 
 
 _CREATING = threading.Lock()
@@ -132,17 +168,17 @@ class MemoryStorage(Storage):
         self.files: dict[str, bytes] = {}
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        data = self.files.get(_inside(path, "memory"))
+        data = self.files.get(inside(path, "memory"))
         if data is None:
             what = f"state file {path!r} is missing"
             raise CorruptStateError(describe(what, "memory", "restore another checkpoint or savepoint"))
         return data[offset:] if length is None else data[offset : offset + length]
 
     def write(self, path: str, data: bytes) -> None:
-        self.files[_inside(path, "memory")] = data
+        self.files[inside(path, "memory")] = data
 
     def create(self, path: str, data: bytes) -> bool:
-        path = _inside(path, "memory")
+        path = inside(path, "memory")
         with _CREATING:
             if path in self.files:
                 return False
@@ -150,9 +186,9 @@ class MemoryStorage(Storage):
             return True
 
     def list(self, folder: str) -> list[str]:
-        folder = _inside(folder, "memory")
+        folder = inside(folder, "memory")
         prefix = f"{folder}/" if folder else ""
         return sorted({path[len(prefix) :].split("/")[0] for path in list(self.files) if path.startswith(prefix)})
 
     def delete(self, path: str) -> None:
-        self.files.pop(_inside(path, "memory"), None)
+        self.files.pop(inside(path, "memory"), None)

@@ -20,7 +20,7 @@ from flintstream.connectors.files_config import BucketAssigner, Encoder, OutputF
 from flintstream.connectors.files_local import LocalFileReader
 from flintstream.connectors.files_sink import FileSink
 from flintstream.connectors.files_source import FileSource
-from flintstream.errors import InvalidArgumentError, SinkError, UnsupportedError
+from flintstream.errors import InvalidArgumentError, SinkError
 from flintstream.model.connect import WriterContext
 from flintstream.model.row import Row
 from flintstream.state.codec import encode
@@ -406,8 +406,9 @@ def test_a_directory_that_cannot_be_is_one_error_with_the_path(tmp_path):
 def test_addresses_are_read_or_refused(tmp_path):
     assert FileSink.json(f"file://{tmp_path}/a%20b").base_path == f"{tmp_path}/a b"
     assert Path(FileSink.json("out").base_path) == Path.cwd() / "out"
-    with pytest.raises(UnsupportedError, match="s3://bucket"):
-        FileSink.json("s3://bucket/x")
+    assert FileSink.json("s3://bucket/x").base_path == "s3://bucket/x"
+    with pytest.raises(InvalidArgumentError, match="on this machine; leave them out"):
+        FileSink.json("out", storage_options={"key": "k"})
     with pytest.raises(InvalidArgumentError):
         FileSink.json("")
 
