@@ -1,6 +1,6 @@
 # The only task runner. Every target that needs it makes .venv first, with Java if the machine has none.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs fix lint types crash laws spec spec-spark record-flink clean
+.PHONY: help demo test check bench docs fix lint types crash faults chaos soak laws spec spec-spark record-flink clean
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.flintstream-stamp
@@ -36,6 +36,15 @@ types: $(STAMP) ## types only
 
 crash: $(STAMP) ## the long crash tests: a million events, ten kills of driver, workers, executors
 	@$(PYTHON) tools/checks.py slow-tests
+
+chaos: $(STAMP) ## ten minutes of kills: driver, JVM, workers, broker, database; every result compared
+	@$(PYTHON) -m tools.chaos --write tests/chaos/RESULTS.md
+
+soak: $(STAMP) ## the same for an hour with 20 kills: recovery times, memory, files
+	@$(PYTHON) -m tools.chaos --minutes 60 --kills 20 --write tests/chaos/RESULTS.md
+
+faults: $(STAMP) ## a crash at every step of five programs, in process and on Spark; writes tests/faults/RESULTS.md
+	@$(PYTHON) -m tests.faults.all_faults
 
 laws: $(STAMP) ## the properties again, on examples that nobody has tried yet
 	@FLINTSTREAM_NEW_EXAMPLES=1 FLINTSTREAM_EXAMPLES=200 $(PYTHON) -m pytest -q -m "not spark and not slow" tests/laws tests/unit

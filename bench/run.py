@@ -234,6 +234,53 @@ def contests(scale: float) -> list[Contest]:
                 ("high", "half of our peak", half_of_peak),
             )
         ],
+        *[
+            Contest(
+                f"checkpointing-{program}",
+                f"{question}, epochs of a second, each with a durable checkpoint, against no checkpoint directory "
+                "(nothing waits for the disk) and against the same with all state files in memory",
+                [
+                    Entry("durable", "ours/checkpointing.py", arguments),
+                    Entry("no checkpoint directory", "ours/checkpointing.py", [*arguments, "--state", "temporary"]),
+                    Entry("in memory", "ours/checkpointing.py", [*arguments, "--state", "memory"]),
+                ],
+                rate,
+                "events/s",
+                {"no checkpoint directory": "0.9x", "in memory": "0.9x"},
+            )
+            for program, question, arguments in (
+                ("keyed", "keyed process function, all of 100,000 keys change in an epoch", many(30e6)),
+                (
+                    "window",
+                    "tumbling 10 s window, 1,000 keys",
+                    [*many(300e6), "--program", "window", "--keys", "1000", "--epoch-records", "15000000"],
+                ),
+            )
+        ],
+        Contest(
+            "kafka-sink",
+            "records of 100 bytes into Kafka in transactions, against sent at once (at least once), parallelism 2",
+            [
+                Entry("exactly-once", "ours/kafka_sink.py", many(4e6)),
+                Entry("at-least-once", "ours/kafka_sink.py", [*many(4e6), "--delivery", "at-least-once"]),
+                Entry("none", "ours/kafka_sink.py", [*many(4e6), "--delivery", "none"]),
+            ],
+            rate,
+            "events/s",
+            {"at-least-once": "0.7x", "none": "0.7x"},
+        ),
+        Contest(
+            "guarantees",
+            "running sums into files of JSON lines, by the job's guarantee, epochs of 200,000 records, parallelism 2",
+            [
+                Entry("at-most-once", "ours/guarantees.py", [*many(6e6), "--guarantee", "at-most-once"]),
+                Entry("at-least-once", "ours/guarantees.py", [*many(6e6), "--guarantee", "at-least-once"]),
+                Entry("exactly-once", "ours/guarantees.py", many(6e6)),
+            ],
+            rate,
+            "events/s",
+            {"at-least-once": "1x", "exactly-once": "1x"},
+        ),
         Contest("soak", "a thousand epochs: flat?", [Entry("flintstream", "ours/soak.py")], lambda line: 0.0, "", {}),
     ]
 
