@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from flintstream import StreamExecutionEnvironment
@@ -93,9 +93,8 @@ class Cluster:
         )
         partitions = list(self._admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions)
         places = [TopicPartition(topic, number, 0) for number in partitions]
-        deadline = time.monotonic() + PATIENCE
-        while isolation == "read_committed" and self._ends(places, True) != self._ends(places, False):
-            assert time.monotonic() < deadline, "a transaction is still open"
+        if isolation == "read_committed":
+            self._settle(places)
         reader.assign(places)
         ended: set[int] = set()
         found: list[Seen] = []
@@ -118,6 +117,26 @@ class Cluster:
             )
         reader.close()
         return sorted(found)
+
+    def settle(self, topic: str) -> None:
+        """Return when no transaction is open in a topic."""
+        partitions = self._admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
+        self._settle([TopicPartition(topic, number, 0) for number in partitions])
+
+    def _settle(self, places: list[TopicPartition]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._is_settled(places):
+            assert time.monotonic() < deadline, "a transaction is still open"
+            time.sleep(0.01)
+
+    def _is_settled(self, places: list[TopicPartition]) -> bool:
+        try:
+            return self._ends(places, True) == self._ends(places, False)
+        except KafkaException as error:
+            # A topic that was made a moment ago.
+            if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return False
 
     def _ends(self, places: list[TopicPartition], committed: bool) -> list[int]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED

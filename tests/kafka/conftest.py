@@ -23,8 +23,15 @@ def cluster(broker_jars: None) -> Iterator[Cluster]:
         yield Cluster(broker.servers)
 
 
-@pytest.fixture
-def mortal(broker_jars: None) -> Iterator[Broker]:
-    """A broker of the test's own, to be killed."""
+@pytest.fixture(scope="session")
+def victim(broker_jars: None) -> Iterator[Broker]:
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture
+def mortal(victim: Broker) -> Broker:
+    """A broker that nobody else uses at the moment, to be killed."""
+    if not victim.is_running:
+        victim.start()
+    return victim

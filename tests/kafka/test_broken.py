@@ -25,6 +25,9 @@ pytestmark = pytest.mark.kafka
 
 WORDS = [f"w{n % 7}" for n in range(300)]
 IMPATIENT = {"default_api_timeout_ms": "2000"}
+NOBODY = "127.0.0.1:9"
+AT_ONCE = {"default_api_timeout_ms": "500"}
+"""For a place where nobody will ever answer."""
 
 
 def start(cluster: Cluster, given: str, wanted: str, folder: Path, runtime: str, die: tuple[str, int] | None) -> int:
@@ -73,7 +76,7 @@ def local(folder: Path, records: int = 0) -> StreamExecutionEnvironment:
 
 def test_a_broker_that_is_dead_at_the_start_is_named_with_the_users_line(tmp_path: Path) -> None:
     env = local(tmp_path)
-    declare(env, "127.0.0.1:9", "given", "wanted", bounded=False, **IMPATIENT)
+    declare(env, NOBODY, "given", "wanted", bounded=False, **AT_ONCE)
     with pytest.raises(SourceError, match=r"no broker answers at 127\.0\.0\.1:9") as caught:
         env.execute()
     assert caught.value.location is not None and "job.py" in caught.value.location
@@ -150,8 +153,8 @@ def test_topic_to_topic_with_offsets_in_the_checkpoint(cluster: Cluster, new_env
 def test_nobody_hears_of_a_password(cluster: Cluster, tmp_path: Path) -> None:
     secret = "hunter2"
     env = local(tmp_path)
-    properties = {"sasl_password": secret, "sasl_username": "me", **IMPATIENT}
-    declare(env, "127.0.0.1:9", "given", "wanted", bounded=False, **properties)
+    properties = {"sasl_password": secret, "sasl_username": "me", **AT_ONCE}
+    declare(env, NOBODY, "given", "wanted", bounded=False, **properties)
     said = [env.explain(), *map(repr, (op.node for op in env.compile("x").operators))]
     with pytest.raises(SourceError) as caught:
         env.execute()

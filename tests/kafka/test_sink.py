@@ -66,8 +66,10 @@ def check(cluster: Cluster, topic: str, count: int) -> None:
 
 @pytest.mark.parametrize("guarantee", list(DeliveryGuarantee))
 @pytest.mark.parametrize("records", [0, 30], ids=["one epoch", "many epochs"])
-def test_every_record_arrives_once_if_nothing_fails(cluster: Cluster, guarantee: Any, records: int) -> None:
-    topic, env = cluster.topic(3), local(records)
+def test_every_record_arrives_once_if_nothing_fails(
+    cluster: Cluster, tmp_path: Path, guarantee: Any, records: int
+) -> None:
+    topic, env = cluster.topic(3), local(records, tmp_path)
     counts = words(env, 200).key_by(lambda word: word).process(Count())
     counts.sink_to(sink(cluster.servers, topic, guarantee))
     assert f"Guarantee: {guarantee.value}" in env.explain()

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from flintstream import (
+    CollectSink,
     Configuration,
     FileSink,
+    OutputTag,
     Row,
     StreamExecutionEnvironment,
     Types,
@@ -245,6 +247,18 @@ def test_a_value_that_is_no_json_fails_with_its_place_or_is_left_out(cluster: Cl
         read(cluster.source(topic).set_value_only_deserializer(builder.build()).build())
     lenient = cluster.source(topic).set_value_only_deserializer(builder.ignore_parse_errors().build()).build()
     assert read(lenient) == [Row(id="a", n=1), Row(id="c", n=2)]
+
+
+def test_a_value_that_is_no_json_goes_to_the_dead_letters_with_its_place(cluster: Cluster) -> None:
+    topic, tag, good = cluster.topic(1), OutputTag("bad"), CollectSink()
+    cluster.send(topic, ['{"a": 1}', "{", '{"a": 2}'], 0)
+    schema = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [Types.INT()])).build()
+    rows = local(1).from_source(cluster.source(topic).set_value_only_deserializer(schema).build()).on_error(tag)
+    rows.sink_to(good)
+    (letter,) = rows.get_side_output(tag).execute_and_collect()
+    assert [row.a for row in good.results] == [1, 2]
+    assert (letter.record, letter.split, letter.position) == (b"{", f"{topic}-0", 1)
+    assert letter.timestamp is not None
 
 
 def test_topics_by_pattern_and_partitions_by_number(cluster: Cluster) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from flintstream.connectors.kafka_client import GROUP, code_of, is_lasting, library, reason_of, shared_settings
-from flintstream.connectors.kafka_write import KafkaTarget, send
+from flintstream.connectors.kafka_write import SCHEMA, KafkaTarget, send
 from flintstream.errors import SinkError, describe
 from flintstream.model.connect import Committer
 
@@ -32,7 +32,6 @@ TOPIC_MS = 30_000
 """How long to wait for a topic to come up, unless `topic.metadata.propagation.max.ms` says otherwise."""
 ATTEMPT_SECONDS = 30.0
 _PAUSE = 0.1
-_SERVED_EVERY = 10_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,8 @@ class Publisher:
         kafka = library()
         # By default a client forgets brokers that are all down, and one that is in a transaction then waits for ever.
         settings = {"metadata.recovery.strategy": "none", **self._target.settings()}
-        settings = {"transaction.timeout.ms": TRANSACTION_MS, **settings}
+        # A record that fails fails its transaction; to be told of those that do not costs more than to send them.
+        settings = {"transaction.timeout.ms": TRANSACTION_MS, **settings, "delivery.report.only.error": True}
         self._producer = kafka.Producer({**settings, "transactional.id": self._name})
         self._producer.init_transactions(self._brief)
         group = f"flintstream-{self._name}-{incarnation}"
@@ -142,22 +142,28 @@ class Publisher:
     def _send(self, epoch: int, topic: str, share: Share) -> None:
         kafka, producer = library(), self._producer
         producer.begin_transaction()
-        count = 0
         for batch in share.batches():
-            topics = batch.column("topic").cast(pa.string()).to_pylist()
-            for name in set(topics) - self._known:
+            for name in set(batch.column("topic").dictionary.to_pylist()) - self._known:
                 self._await_topic(name)
-            columns = [batch.column(name).to_pylist() for name in ("key", "value", "timestamp", "headers")]
-            for where, key, value, at, headers in zip(topics, *columns, strict=True):
-                pairs = None if headers is None else [(each["name"], each["value"]) for each in headers]
-                send(producer, where, key, value, at, pairs)
-                count += 1
-                if not count % _SERVED_EVERY:
-                    producer.poll(0)
+            self._send_batch(batch)
         self._flush()
         marker = kafka.TopicPartition(topic, 0, epoch)
         producer.send_offsets_to_transaction([marker], self._group, self._brief)
         producer.commit_transaction(self._brief)
+
+    def _send_batch(self, batch: pa.RecordBatch) -> None:
+        producer = self._producer
+        topic, key, value, timestamp, headers = (batch.column(field.name) for field in SCHEMA)
+        # Arrow would make an object of its own of each entry of a dictionary.
+        names, places = topic.dictionary.to_pylist(), topic.indices.to_numpy().tolist()
+        columns = [key.to_pylist(), value.to_pylist(), timestamp.fill_null(-1).to_numpy().tolist()]
+        if headers.null_count == batch.num_rows:
+            for place, name, data, at in zip(places, *columns, strict=True):
+                send(producer, names[place], name, data, at)
+        else:
+            for place, name, data, at, found in zip(places, *columns, headers.to_pylist(), strict=True):
+                send(producer, names[place], name, data, at, [(each["name"], each["value"]) for each in found or ()])
+        producer.poll(0)
 
     def _flush(self) -> None:
         """Return when the brokers have all records; that may take long, as long as they go on taking some."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from flintstream.connectors.formats import DeserializationSchema
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError, UserFunctionError, describe
 from flintstream.model.connect import TimedRecords
+from flintstream.model.dead_letters import BadRecord
 from flintstream.model.row import Row
 from flintstream.model.time import MIN_TIMESTAMP
 
@@ -119,6 +120,26 @@ def read_all(schema: KafkaRecordDeserializationSchema, messages: Sequence[Any]) 
         before = len(records)
         records.extend(found)
         timestamps.extend([at if kind else MIN_TIMESTAMP] * (len(records) - before))
+    return TimedRecords(records, timestamps)
+
+
+def read_leniently(
+    schema: KafkaRecordDeserializationSchema, messages: Sequence[Any], part: str, errors: tuple[type[Exception], ...]
+) -> TimedRecords:
+    """Return the same, with a bad record in the place of each message that the schema cannot read."""
+    records: list[Any] = []
+    timestamps: list[int] = []
+    for message in messages:
+        try:
+            found = read_all(schema, [message])
+        except errors as error:
+            kind, at = message.timestamp()
+            told = UserFunctionError.from_exception(error, operator="")
+            where = (part, message.offset())
+            bad = BadRecord(message.value(), *where, told.error_type, told.error_message, told.user_traceback)
+            found = TimedRecords([bad], [at if kind else MIN_TIMESTAMP])
+        records += found.records
+        timestamps += found.timestamps
     return TimedRecords(records, timestamps)
 
 

@@ -11,13 +11,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
-from flintstream.connectors.delivery import DeliveryGuarantee
 from flintstream.connectors.formats import SerializationSchema
 from flintstream.connectors.kafka_client import check_properties, check_servers
 from flintstream.connectors.kafka_publish import KafkaCommitter
 from flintstream.connectors.kafka_write import DirectWriter, KafkaTarget, NoCommitter, StagingWriter
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.model.connect import Committer, Sink, SinkWriter, WriterContext
+from flintstream.model.delivery import (
+    AT_MOST_ONCE,
+    DIRECT,
+    EXACTLY_ONCE,
+    NO_GUARANTEE,
+    Delivery,
+    DeliveryGuarantee,
+)
 
 _MOST_PREFIX_BYTES = 64_000
 
@@ -167,26 +174,39 @@ class KafkaSink(Sink):
     """
 
     def __init__(
-        self, target: KafkaTarget, serializer: KafkaRecordSerializationSchema, guarantee: DeliveryGuarantee
+        self, target: KafkaTarget, serializer: KafkaRecordSerializationSchema, guarantee: DeliveryGuarantee | None
     ) -> None:
-        self.delivery = guarantee.value
+        self.is_chosen = guarantee is not None
         self._target = target
         self._serializer = serializer
-        self._guarantee = guarantee
+        self._guarantee = guarantee or DeliveryGuarantee.NONE
+        self.delivery = self._guarantee.value
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
         """Return a builder."""
         return KafkaSinkBuilder()
 
+    def deliveries(self) -> tuple[Delivery, ...]:
+        # What is published after the commit goes in transactions, which must have a name.
+        possible = [DIRECT, NO_GUARANTEE, *([EXACTLY_ONCE, AT_MOST_ONCE] if self._target.prefix else [])]
+        return tuple(sorted(possible, key=lambda each: each.guarantee is not self._guarantee))
+
+    def delivering(self, delivery: Delivery) -> KafkaSink:
+        return KafkaSink(self._target, self._serializer, delivery.guarantee)
+
+    @property
+    def _is_staged(self) -> bool:
+        return self._guarantee in (DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_MOST_ONCE)
+
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        if self._is_staged:
             return StagingWriter(self._target, self._serializer.serialize, context)
         is_strict = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE
         return DirectWriter(self._target, self._serializer.serialize, is_strict)
 
     def create_committer(self) -> Committer:
-        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        if self._is_staged:
             return KafkaCommitter(self._target)
         return NoCommitter()
 
@@ -201,7 +221,7 @@ class KafkaSinkBuilder:
         self._servers: str | None = None
         self._properties: dict[str, str] = {}
         self._serializer: KafkaRecordSerializationSchema | None = None
-        self._guarantee = DeliveryGuarantee.NONE
+        self._guarantee: DeliveryGuarantee | None = None
         self._prefix: str | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> Self:
@@ -210,7 +230,10 @@ class KafkaSinkBuilder:
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:
-        """Set how often a record may show: EXACTLY_ONCE to those who read committed records, or less."""
+        """Set how often a record may show: EXACTLY_ONCE or AT_MOST_ONCE to those who read committed records, or less.
+
+        Without it, what the job or `sink_to(...)` says holds; if they say nothing, NONE.
+        """
         if not isinstance(delivery_guarantee, DeliveryGuarantee):  # pyright: ignore[reportUnnecessaryIsInstance]
             what = f"{delivery_guarantee!r:.80} is no DeliveryGuarantee"
             raise InvalidArgumentError(describe(what, remedy="give DeliveryGuarantee.EXACTLY_ONCE, say"))
@@ -244,8 +267,8 @@ class KafkaSinkBuilder:
         if self._serializer is None:
             what = "it is not said where records go and as which bytes"
             raise InvalidArgumentError(describe(what, remedy="set_record_serializer(...)"))
-        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE and self._prefix is None:
-            what = "exactly once needs names for its transactions that no other job uses"
+        if self._guarantee in (DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_MOST_ONCE) and self._prefix is None:
+            what = f"{self._guarantee.value} needs names for its transactions that no other job uses"
             raise InvalidArgumentError(describe(what, remedy='set_transactional_id_prefix("...")'))
         if "transactional.id" in self._properties:
             what = "property 'transactional.id' is not set by hand"

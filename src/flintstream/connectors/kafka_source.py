@@ -23,9 +23,9 @@ from flintstream.connectors.kafka_client import (
 from flintstream.connectors.kafka_log import KafkaLog, missing_topics
 from flintstream.connectors.kafka_offsets import KafkaOffsetsInitializer, KafkaTopicPartition, check_initializer
 from flintstream.connectors.kafka_read import read_messages
-from flintstream.connectors.kafka_records import KafkaRecordDeserializationSchema, read_all
+from flintstream.connectors.kafka_records import KafkaRecordDeserializationSchema, read_all, read_leniently
 from flintstream.errors import FlintstreamError, InvalidArgumentError, SourceError, describe
-from flintstream.model.connect import LogPart, LogSource
+from flintstream.model.connect import LogPart, LogSource, Split
 
 DEFAULT_DISCOVERY_MS = 300_000
 
@@ -48,6 +48,8 @@ class KafkaSource(LogSource):
         >>> source, source.is_bounded
         (KafkaSource(orders at localhost:9092), False)
     """
+
+    is_lenient = True
 
     def __init__(self, builder: KafkaSourceBuilder) -> None:
         self._servers = check_servers(builder.servers)
@@ -96,6 +98,11 @@ class KafkaSource(LogSource):
         found = self._brokers().latest([KafkaTopicPartition.parse(name) for name in names])
         return {str(each): offset for each, offset in found.items()}
 
+    def positions_at(self, splits: Sequence[Split], timestamp: int) -> Sequence[int]:
+        partitions = [KafkaTopicPartition.parse(split.name) for split in splits]
+        found = self._brokers().at_time(partitions, timestamp)
+        return [found[each] for each in partitions]
+
     def read_part(self, name: str, start: int, end: int) -> Any:
         partition = KafkaTopicPartition.parse(name)
         messages = read_messages(self._servers, self._properties, partition, start, end)
@@ -103,6 +110,11 @@ class KafkaSource(LogSource):
             return read_all(self._schema, messages)
         except FlintstreamError as error:
             raise _placed(error, partition, start, end) from error
+
+    def read_part_leniently(self, name: str, start: int, end: int, errors: tuple[type[Exception], ...]) -> Any:
+        partition = KafkaTopicPartition.parse(name)
+        messages = read_messages(self._servers, self._properties, partition, start, end)
+        return read_leniently(self._schema, messages, name, errors)
 
     def committed(self, positions: Mapping[str, int]) -> None:
         if GROUP in self._properties and self._properties.get(COMMITS, "true").lower() != "false" and positions:

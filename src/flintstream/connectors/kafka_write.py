@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flintstream.connectors.kafka_client import client_settings, library, reason_of, timeout_of
 from flintstream.errors import SinkError, describe
@@ -22,6 +24,7 @@ INLINE_BYTES = 64 << 10
 DEFAULT_MESSAGE_BYTES = 1_000_000
 """What brokers and clients take at most, unless both are told otherwise."""
 _LOG = logging.getLogger("flintstream")
+_MANY = 512
 _PRODUCERS: dict[tuple[Any, ...], Any] = {}
 
 SCHEMA = pa.schema(
@@ -34,7 +37,9 @@ SCHEMA = pa.schema(
     ]
 )
 
-Serialize = Callable[[Any], tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]]
+Headers = list[tuple[str, bytes | None]] | None
+Serialized = tuple[str, bytes | None, bytes | None, Headers]
+Serialize = Callable[[Any], Serialized]
 
 
 @dataclass(frozen=True)
@@ -68,18 +73,6 @@ class KafkaTarget:
         }
 
 
-@dataclass(slots=True)
-class _Columns:
-    """Records of Kafka as columns, until there are enough for a piece."""
-
-    topics: list[str] = field(default_factory=list[str])
-    keys: list[bytes | None] = field(default_factory=list["bytes | None"])
-    values: list[bytes | None] = field(default_factory=list["bytes | None"])
-    timestamps: list[int | None] = field(default_factory=list["int | None"])
-    headers: list[Any] = field(default_factory=list[Any])
-    size: int = 0
-
-
 class StagingWriter(SinkWriter):
     """Stages records as Arrow streams that name the job's life and the subtask."""
 
@@ -87,56 +80,81 @@ class StagingWriter(SinkWriter):
         self._serialize = serialize
         self._most = target.most_bytes
         self._context = context
-        self._columns = _Columns()
+        self._records: list[Serialized] = []
+        self._times: list[int] = []
+        self._bytes = 0
+        self._batches: list[pa.RecordBatch] = []
         self._pieces: list[dict[str, Any]] = []
         metadata = {"incarnation": context.incarnation, "subtask": str(context.subtask)}
         self._schema = SCHEMA.with_metadata(metadata)
 
     def write(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
-        serialize, columns = self._serialize, self._columns
-        for element, at in zip(values, timestamps, strict=True):
-            topic, key, value, headers = serialize(element)
-            size = len(key or b"") + len(value or b"") + sum(len(n) + len(v or b"") for n, v in headers or ())
-            if size > self._most:
-                # Behind the commit it would be too late to refuse it.
-                raise too_large(size, self._most)
-            columns.topics.append(topic)
-            columns.keys.append(key)
-            columns.values.append(value)
-            columns.timestamps.append(at if at >= 0 else None)
-            columns.headers.append(None if headers is None else [{"name": n, "value": v} for n, v in headers])
-            columns.size += size + 32
-            if columns.size > PIECE_BYTES and self._context.stage is not None:
-                self._pieces.append(self._context.stage(self._pack()))
-                columns = self._columns = _Columns()
+        records = list(map(self._serialize, values))
+        self._records += records
+        self._times += timestamps
+        if len(records) < _MANY:
+            # Columns of a few records each would cost more than the records.
+            self._bytes += sum(len(value or b"") for _, _, value, _ in records)
+        if len(self._records) >= _MANY or self._bytes > PIECE_BYTES:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Turn the records at hand into columns; those of a piece are staged together."""
+        if not self._records:
+            return
+        records = self._records
+        topic = pa.array([record[0] for record in records], pa.string()).dictionary_encode()
+        key, value = (pa.array([record[place] for record in records], pa.binary()) for place in (1, 2))
+        headers = [record[3] for record in records]
+        named = pa.nulls(len(records), SCHEMA.field("headers").type)
+        if any(headers):
+            pairs = [None if each is None else [{"name": n, "value": v} for n, v in each] for each in headers]
+            named = pa.array(pairs, named.type)
+        self._check_sizes(key, value, headers)
+        times = np.array(self._times, dtype=np.int64)
+        self._keep(pa.record_batch([topic, key, value, pa.array(times, mask=times < 0), named], schema=self._schema))
+        self._records, self._times, self._bytes = [], [], 0
+
+    def _keep(self, batch: pa.RecordBatch) -> None:
+        if batch.nbytes > PIECE_BYTES and batch.num_rows > 1:
+            half = batch.num_rows // 2
+            self._keep(batch.slice(0, half))
+            self._keep(batch.slice(half))
+            return
+        self._batches.append(batch)
+        if sum(each.nbytes for each in self._batches) > PIECE_BYTES and self._context.stage is not None:
+            self._pieces.append(self._context.stage(self._pack()))
+
+    def _check_sizes(self, key: Any, value: Any, headers: Sequence[Headers]) -> None:
+        """Refuse a record that is too large: behind the commit it would be too late for that."""
+        sizes: Any = _lengths(key) + _lengths(value)
+        if any(headers):
+            sizes = sizes + [sum(len(n) + len(v or b"") for n, v in each or ()) for each in headers]
+        if sizes.max() > self._most:
+            raise too_large(int(sizes.max()), self._most)
 
     def _pack(self) -> bytes:
-        columns = self._columns
-        arrays = [columns.topics, columns.keys, columns.values, columns.timestamps, columns.headers]
-        batch = pa.record_batch(
-            [
-                pa.array(column, field.type) if index else pa.array(column, pa.string()).dictionary_encode()
-                for index, (column, field) in enumerate(zip(arrays, SCHEMA, strict=True))
-            ],
-            schema=self._schema,
-        )
         out = pa.BufferOutputStream()
         with pa.ipc.new_stream(out, self._schema) as stream:
-            stream.write_batch(batch)
+            for batch in self._batches:
+                stream.write_batch(batch)
+        self._batches = []
         return out.getvalue().to_pybytes()
 
     def prepare_commit(self) -> Any:
-        if not self._pieces:
-            if not self._columns.topics:
-                return None
+        self._fold()
+        stage = self._context.stage
+        if self._batches:
             data = self._pack()
-            if len(data) <= INLINE_BYTES or self._context.stage is None:
+            if not self._pieces and (len(data) <= INLINE_BYTES or stage is None):
                 return data
-            self._pieces.append(self._context.stage(data))
-        elif self._columns.topics:
-            assert self._context.stage is not None
-            self._pieces.append(self._context.stage(self._pack()))
-        return {"pieces": self._pieces}
+            assert stage is not None
+            self._pieces.append(stage(data))
+        return {"pieces": self._pieces} if self._pieces else None
+
+
+def _lengths(column: Any) -> Any:
+    return pc.call_function("binary_length", [column]).fill_null(0).to_numpy(zero_copy_only=False)
 
 
 def too_large(size: int, most: int) -> SinkError:
@@ -160,11 +178,12 @@ class DirectWriter(SinkWriter):
         self._producer = producer_of(target, is_strict)
 
     def write(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
+        serialize, producer, told, refused = self._serialize, self._producer, self._told, library().KafkaException
         for element, at in zip(values, timestamps, strict=True):
-            topic, key, value, headers = self._serialize(element)
+            topic, key, value, headers = serialize(element)
             try:
-                send(self._producer, topic, key, value, at, headers, self._told)
-            except library().KafkaException as error:
+                send(producer, topic, key, value, at, headers, told)
+            except refused as error:
                 self._failed.append(reason_of(error))
 
     def _told(self, error: Any, message: Any) -> None:
@@ -204,19 +223,18 @@ def send(
     topic: str,
     key: bytes | None,
     value: bytes | None,
-    at: int | None,
-    headers: list[tuple[str, bytes | None]] | None,
+    at: int,
+    headers: Headers = None,
     told: Callable[[Any, Any], None] | None = None,
 ) -> None:
-    """Hand a record to a producer, as soon as that has room."""
-    more: dict[str, Any] = {} if at is None or at < 0 else {"timestamp": at}
-    if headers:
-        more["headers"] = headers
-    if told is not None:
-        more["on_delivery"] = told
+    """Hand a record to a producer, as soon as that has room; without a time of its own it gets the present one."""
     while True:
         try:
-            producer.produce(topic, value=value, key=key, **more)
+            # No keyword that is not needed: this is called for every record.
+            if headers:
+                producer.produce(topic, value, key, timestamp=at if at > 0 else 0, headers=headers, on_delivery=told)
+            else:
+                producer.produce(topic, value, key, timestamp=at if at > 0 else 0, on_delivery=told)
             return
         except BufferError:
             producer.poll(0.1)
