@@ -1,7 +1,8 @@
 """Shows every change of the public names in the diff, by comparing them with tests/api/public_api.txt.
 
-Public are the names in ``flintstream.__all__`` and in the façade packages that stand at PyFlink's module paths. The
-façades may only import and re-export: code in one of them would be a room without a place in the layers.
+Public are the names in ``flintstream.__all__``, in ``flintstream.testing`` and in the façade packages that stand at
+PyFlink's module paths. The façades may only import and re-export: code in one of them would be a room without a place
+in the layers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FACADES = ("cep", "common", "datastream", "metrics")
 
 def public_modules() -> Iterator[tuple[str, Path]]:
     """Yield name and file of the package itself and of every façade module."""
-    candidates = [_PACKAGE / "__init__.py"]
+    candidates = [_PACKAGE / "__init__.py", _PACKAGE / "testing" / "__init__.py"]
     for facade in _FACADES:
         candidates += sorted((_PACKAGE / facade).rglob("*.py"))
     for path in candidates:

@@ -166,6 +166,11 @@ class Broker:
             self._process.wait()
             self._process = None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
     def wait(self) -> None:
         """Wait for the broker to end."""
         assert self._process is not None

@@ -31,11 +31,18 @@ from flintstream.api.config import CheckpointConfig, ExecutionConfig
 from flintstream.api.connected import ConnectedStreams
 from flintstream.api.datastream import DataStream, KeyedStream
 from flintstream.api.environment import StreamExecutionEnvironment
+from flintstream.api.experiment import Experiment, experiment, what_if
+from flintstream.api.experiment_report import Comparison, Difference, compare_outputs, output_hash
 from flintstream.api.joins import CoGroupedStreams, CoGroupedWindows, JoinedStreams, JoinedWindows
 from flintstream.api.joins_interval import IntervalJoin, IntervalJoined
 from flintstream.api.joins_reference import LookupJoined, RegularJoined, TemporalJoined
 from flintstream.api.no_effect import NoEffectWarning
+from flintstream.api.repair import Correction, Repair, repair
+from flintstream.api.replay import Outputs, positions_in
+from flintstream.api.savepoint_writer import SavepointWriter
 from flintstream.api.sink import DataStreamSink
+from flintstream.api.state_diff import SavepointDiff, StateDifference
+from flintstream.api.state_tables import SavepointReader, StateInfo, savepoint
 from flintstream.api.windowed import AllWindowedStream, WindowedStream
 from flintstream.connectors.collection import CollectionSource
 from flintstream.connectors.datagen import DataGeneratorSource
@@ -49,7 +56,7 @@ from flintstream.connectors.datagen_fields import (
     timestamps,
     uniform,
 )
-from flintstream.connectors.delivery import DeliveryGuarantee
+from flintstream.connectors.dict_sink import DictSink
 from flintstream.connectors.discard import DiscardingSink
 from flintstream.connectors.driver_sinks import CollectSink, PrintSink
 from flintstream.connectors.files_config import (
@@ -85,6 +92,12 @@ from flintstream.connectors.kafka_sink import (
     KafkaTopicSelector,
 )
 from flintstream.connectors.kafka_source import KafkaSource, KafkaSourceBuilder
+from flintstream.connectors.postgres_lookup import JdbcLookup
+from flintstream.connectors.postgres_options import JdbcConnectionOptions, JdbcExecutionOptions
+from flintstream.connectors.postgres_sink import JdbcSink
+from flintstream.connectors.postgres_source import JdbcSource
+from flintstream.connectors.redis_lookup import RedisLookup
+from flintstream.connectors.redis_sink import RedisSink
 from flintstream.connectors.sequence import NumberSequenceSource
 from flintstream.errors import FlintstreamError
 from flintstream.model.assigners import (
@@ -113,6 +126,7 @@ from flintstream.model.config import (
 )
 from flintstream.model.connect import (
     Committer,
+    HeldTable,
     LogPart,
     LogSource,
     Sink,
@@ -124,6 +138,8 @@ from flintstream.model.connect import (
     WriterContext,
 )
 from flintstream.model.context import KeyedStateStore, OperatorStateStore, RuntimeContext, TimeDomain, TimerService
+from flintstream.model.dead_letters import DeadLetter
+from flintstream.model.delivery import Delivery, DeliveryGuarantee, Isolation
 from flintstream.model.evictors import CountEvictor, DeltaEvictor, DeltaFunction, Evictor, TimeEvictor, TimestampedValue
 from flintstream.model.evolution import evolves
 from flintstream.model.functions import (
@@ -172,7 +188,8 @@ from flintstream.model.functions_window import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from flintstream.model.job import CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
+from flintstream.model.guarantee import Guarantee, SinkGuarantee
+from flintstream.model.job import CaughtUp, CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
 from flintstream.model.joins_reference import Change
 from flintstream.model.metrics import (
     Counter,
@@ -186,6 +203,7 @@ from flintstream.model.metrics import (
     MetricGroup,
 )
 from flintstream.model.panes import Pane, PaneInfo, PaneTiming
+from flintstream.model.restart import RestartStrategies, RestartStrategyConfiguration
 from flintstream.model.row import Row, RowKind
 from flintstream.model.serializers import (
     CountWindowSerializer,
@@ -289,6 +307,7 @@ __all__ = [
     "BucketAssigner",
     "ByteArraySchema",
     "CalendarWindows",
+    "CaughtUp",
     "Change",
     "CheckpointConfig",
     "CheckpointingMode",
@@ -302,11 +321,13 @@ __all__ = [
     "CollectSink",
     "CollectionSource",
     "Committer",
+    "Comparison",
     "CompletableFuture",
     "Configuration",
     "ConnectedStreams",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
+    "Correction",
     "CountEvictor",
     "CountSlidingWindowAssigner",
     "CountTrigger",
@@ -319,14 +340,18 @@ __all__ = [
     "DataStreamSink",
     "DataWindows",
     "DataclassTypeInfo",
+    "DeadLetter",
     "DefaultRollingPolicy",
+    "Delivery",
     "DeliveryGuarantee",
     "DeltaEvictor",
     "DeltaFunction",
     "DeltaTrigger",
     "DeltaWindows",
     "DeserializationSchema",
+    "DictSink",
     "DictTypeInfo",
+    "Difference",
     "DiscardingSink",
     "DistinctCountState",
     "DistinctCountStateDescriptor",
@@ -341,6 +366,7 @@ __all__ = [
     "EventTimeTrigger",
     "Evictor",
     "ExecutionConfig",
+    "Experiment",
     "ExponentialBackoffDelayRetryStrategy",
     "ExternalizedCheckpointRetention",
     "Field",
@@ -357,11 +383,19 @@ __all__ = [
     "GlobalWindowSerializer",
     "GlobalWindows",
     "Groups",
+    "Guarantee",
+    "HeldTable",
     "Histogram",
     "HistogramStatistics",
     "Instant",
     "IntervalJoin",
     "IntervalJoined",
+    "Isolation",
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcLookup",
+    "JdbcSink",
+    "JdbcSource",
     "JobClient",
     "JobExecutionResult",
     "JobID",
@@ -418,6 +452,7 @@ __all__ = [
     "OperatorStateStore",
     "OutputFileConfig",
     "OutputTag",
+    "Outputs",
     "Pane",
     "PaneInfo",
     "PaneTiming",
@@ -438,12 +473,17 @@ __all__ = [
     "QuantilesState",
     "QuantilesStateDescriptor",
     "ReadOnlyBroadcastState",
+    "RedisLookup",
+    "RedisSink",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",
     "RegularJoined",
+    "Repair",
     "ReservoirState",
     "ReservoirStateDescriptor",
+    "RestartStrategies",
+    "RestartStrategyConfiguration",
     "RetryPredicate",
     "RollingPolicy",
     "Row",
@@ -452,10 +492,14 @@ __all__ = [
     "RowTypeInfo",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SavepointDiff",
+    "SavepointReader",
+    "SavepointWriter",
     "SerializationSchema",
     "SessionWindowTimeGapExtractor",
     "SimpleStringSchema",
     "Sink",
+    "SinkGuarantee",
     "SinkWriter",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
@@ -466,6 +510,8 @@ __all__ = [
     "SqlTimeTypeInfo",
     "State",
     "StateDescriptor",
+    "StateDifference",
+    "StateInfo",
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "StreamFormat",
@@ -516,6 +562,7 @@ __all__ = [
     "calendar",
     "choice",
     "collect_list",
+    "compare_outputs",
     "computed_by",
     "constant",
     "count",
@@ -523,6 +570,7 @@ __all__ = [
     "each",
     "every",
     "evolves",
+    "experiment",
     "first_of",
     "integers",
     "last_of",
@@ -533,7 +581,11 @@ __all__ = [
     "never",
     "normal",
     "on",
+    "output_hash",
+    "positions_in",
     "quantile",
+    "repair",
+    "savepoint",
     "sequence",
     "session",
     "sliding",
@@ -545,4 +597,5 @@ __all__ = [
     "uniform",
     "variance",
     "vectorized",
+    "what_if",
 ]

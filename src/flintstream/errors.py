@@ -10,6 +10,7 @@ The moment decides the class (declaring, planning, running, restoring), so users
     │  ├─ InvalidArgumentError
     │  ├─ DanglingStreamError
     │  ├─ TypeMismatchError (TypeError)
+    │  ├─ TranscriptError                  a transcript of flintstream.testing cannot be read
     │  └─ UnserialisableFunctionError (TypeError)
     ├─ PlanError                           the program is fine but cannot be run as asked
     │  └─ UnsupportedError (NotImplementedError)
@@ -18,11 +19,17 @@ The moment decides the class (declaring, planning, running, restoring), so users
     │  ├─ SourceError · SinkError
     │  ├─ CommitError                      the epoch could not be made durable; it may be tried again
     │  ├─ LedgerError                      records were lost or doubled inside an epoch
-    │  └─ FencedError                      another driver owns the job; never try again
+    │  ├─ FencedError                      another driver owns the job; never try again
+    │  ├─ LeaseError                       another driver runs in the same checkpoint directory
+    │  └─ LostRuntimeError                 what the job runs on is gone; only a new process can go on
     ├─ StateError (RuntimeError)           state cannot be read or matched
     │  ├─ IncompatibleStateError
     │  ├─ CorruptStateError
     │  └─ SavepointError
+    ├─ CheckError (AssertionError)         a check of flintstream.testing has failed
+    │  ├─ ContractError                    a source or a sink breaks a rule of its contract
+    │  ├─ LawError                         results depend on how the input was cut, spread or interrupted
+    │  └─ MismatchError                    a transcript expects something else
     └─ EnvironmentSetupError (RuntimeError)  this machine or session cannot run the job
 
 Invariant: every class survives pickling with all its attributes, because errors cross the worker boundary.
@@ -124,6 +131,12 @@ class TypeMismatchError(DefinitionError, TypeError):
     """A declared or inferred type does not fit where it is used."""
 
     code = "type-mismatch"
+
+
+class TranscriptError(DefinitionError):
+    """A transcript is written in a way that cannot be understood."""
+
+    code = "transcript"
 
 
 class UnserialisableFunctionError(DefinitionError, TypeError):
@@ -240,6 +253,18 @@ class FencedError(JobError):
     code = "fenced"
 
 
+class LeaseError(JobError):
+    """Another driver runs in the same checkpoint directory; this one does not begin."""
+
+    code = "lease"
+
+
+class LostRuntimeError(JobError):
+    """What the job runs on is gone (Spark's context, or its JVM): the job goes on when a new process takes it up."""
+
+    code = "lost-runtime"
+
+
 class StateError(FlintstreamError, RuntimeError):
     """State cannot be read, or does not match the program."""
 
@@ -262,6 +287,38 @@ class SavepointError(StateError):
     """A savepoint could not be taken, found or restored."""
 
     code = "savepoint"
+
+
+class CheckError(FlintstreamError, AssertionError):
+    """A check of `flintstream.testing` has failed: what is being tested does not do what it should."""
+
+    code = "check"
+
+
+class ContractError(CheckError):
+    """A source or a sink breaks a rule of its contract.
+
+    Attributes:
+        rule: The rule, as the kit lists it.
+    """
+
+    code = "contract"
+
+    def __init__(self, message: str, *, rule: str = "", uid: str | None = None, location: str | None = None) -> None:
+        super().__init__(message, uid=uid, location=location)
+        self.rule = rule
+
+
+class LawError(CheckError):
+    """The results of a pipeline depend on how its input was cut into epochs, on parallelism or on restarts."""
+
+    code = "law"
+
+
+class MismatchError(CheckError):
+    """What a pipeline gave is not what a transcript expects."""
+
+    code = "mismatch"
 
 
 class EnvironmentSetupError(FlintstreamError, RuntimeError):

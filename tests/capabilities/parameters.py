@@ -102,6 +102,15 @@ def warned(action: Callable[[], Any]) -> bool:
 
 NOT_CALLED_BY_USERS = {
     "CollectSink.deliver": "the committer calls it",
+    "CollectSink.show": "the committer calls it",
+    "CollectSink.hide": "the committer calls it",
+    "CollectSink.delivering": "the planner calls it",
+    "FileSink.delivering": "the planner calls it",
+    "PrintSink.delivering": "the planner calls it",
+    "Sink.delivering": "the planner calls it",
+    "DictSink.take": "the committer calls it",
+    "DictSink.create_writer": "tasks call it",
+    "SplitSource.positions_at": "the driver calls it",
     "CollectionSource.read": "tasks call it",
     "CollectionSource.splits": "the driver calls it",
     "DataGeneratorSource.read": "tasks call it",
@@ -149,6 +158,9 @@ NOT_CALLED_BY_USERS = {
     "PatternStream.__init__": "CEP.pattern makes it",
     "AfterMatchSkipStrategy.__init__": "its factories make it",
     "AfterMatchSkipStrategy.check": "CEP.pattern calls it",
+    "SavepointReader.__init__": "savepoint makes it",
+    "SavepointDiff.__init__": "diff makes it",
+    "SavepointWriter.__init__": "its factories make it",
 }
 """Public functions whose arguments are not a user's choice, and why."""
 
@@ -156,6 +168,7 @@ CLASSES = [
     "StreamExecutionEnvironment",
     "ExecutionConfig",
     "CheckpointConfig",
+    "RestartStrategies",
     "DataStream",
     "JoinedStreams",
     "JoinedWindows",
@@ -183,6 +196,7 @@ CLASSES = [
     "StreamFormat",
     "FileSink",
     "CollectSink",
+    "DictSink",
     "PrintSink",
     "DiscardingSink",
     "OutputFileConfig",
@@ -206,6 +220,9 @@ CLASSES = [
     "TopKStateDescriptor",
     "MetricGroup",
     "HistogramStatistics",
+    "SavepointReader",
+    "SavepointDiff",
+    "SavepointWriter",
 ]
 PATTERN_CLASSES = ["CEP", "Pattern", "PatternStream", "AfterMatchSkipStrategy"]
 

@@ -39,6 +39,12 @@ def fails_once(bench: Bench, env: StreamExecutionEnvironment) -> list[int]:
         return collect(env.from_collection([1]).map(lambda n: n))
 
 
+def delivery_of(env: StreamExecutionEnvironment) -> str:
+    """Return how a sink works that was told nothing."""
+    env.from_collection([1]).sink_to(CollectSink())
+    return str(env.guarantee().sinks[0].delivery)
+
+
 def survives_failures(bench: Bench, tolerable: int) -> list[int]:
     return fails_once(bench, set_on_checkpoints(bench, "set_tolerable_checkpoint_failure_number", tolerable))
 
@@ -113,9 +119,9 @@ case(
 case(f"{CHECKPOINTS}.set_checkpoint_storage_dir.checkpoint_path", stores_manifests, ("one", True), (ABSENT, False))
 case(
     f"{CHECKPOINTS}.set_checkpointing_mode.checkpointing_mode",
-    lambda b, mode: warned(lambda: set_on_checkpoints(b, "set_checkpointing_mode", mode)),
-    (CheckpointingMode.EXACTLY_ONCE, False),
-    (CheckpointingMode.AT_LEAST_ONCE, True),
+    lambda b, mode: delivery_of(set_on_checkpoints(b, "set_checkpointing_mode", mode)),
+    (CheckpointingMode.EXACTLY_ONCE, "exactly-once, read_committed"),
+    (CheckpointingMode.AT_LEAST_ONCE, "at-least-once, read_uncommitted"),
 )
 case(
     f"{CHECKPOINTS}.set_externalized_checkpoint_retention.checkpoint_retention",

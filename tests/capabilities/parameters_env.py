@@ -25,7 +25,7 @@ from flintstream.errors import (
     InvalidArgumentError,
     TypeMismatchError,
 )
-from tests.capabilities.parameters import ABSENT, REFUSALS, Bench, case, epochs_of, warned
+from tests.capabilities.parameters import ABSENT, REFUSALS, Bench, case, epochs_of
 from tests.capabilities.support import Epochs, Lists, collect
 
 TWO, THREE = (2, 128, "nobody"), (3, 128, "nobody")
@@ -204,9 +204,9 @@ case(
 )
 case(
     f"{ENV}.enable_checkpointing.mode",
-    lambda b, mode: warned(lambda: b.env().enable_checkpointing(0, mode)),
-    (CheckpointingMode.EXACTLY_ONCE, False),
-    (CheckpointingMode.AT_LEAST_ONCE, True),
+    lambda b, mode: str(b.env().enable_checkpointing(0, mode).get_checkpointing_mode()),
+    (CheckpointingMode.EXACTLY_ONCE, "CheckpointingMode.EXACTLY_ONCE"),
+    (CheckpointingMode.AT_LEAST_ONCE, "CheckpointingMode.AT_LEAST_ONCE"),
 )
 case(f"{ENV}.set_checkpoint_dir.path", epochs_of_two_runs, (ABSENT, [1, 1]), ("here", [1, 0]))
 case(
@@ -311,6 +311,5 @@ REFUSALS.update(
         f"{ENV}.set_python_requirements": lambda b: b.env().set_python_requirements("requirements.txt"),
         f"{ENV}.set_python_executable": lambda b: b.env().set_python_executable("python"),
         f"{ENV}.register_cached_file": lambda b: b.env().register_cached_file("x", "x"),
-        f"{ENV}.set_default_savepoint_directory": lambda b: b.env().set_default_savepoint_directory("x"),
     }
 )

@@ -66,7 +66,7 @@ PAIR = Types.ROW([Types.STRING(), Types.LONG()])
 
 @pytest.mark.parametrize("records", [0, 30], ids=["one epoch", "many epochs"])
 @pytest.mark.parametrize("kind", ["append", "append eagerly", "sql", "sql once"])
-def test_every_row_is_there_once_if_nothing_fails(database: Database, kind: str, records: int) -> None:
+def test_every_row_is_there_once_if_nothing_fails(database: Database, tmp_path: Path, kind: str, records: int) -> None:
     database.ask("create table counts (word text not null, n bigint not null, at timestamptz default now())")
     sinks = {
         "append": lambda: JdbcSink.append("counts", database.options),
@@ -74,7 +74,7 @@ def test_every_row_is_there_once_if_nothing_fails(database: Database, kind: str,
         "sql": lambda: JdbcSink.sink(INSERT, PAIR, database.options),
         "sql once": lambda: JdbcSink.exactly_once_sink(INSERT, PAIR, database.options),
     }
-    env, sink = local(records), sinks[kind]()
+    env, sink = local(records, tmp_path), sinks[kind]()
     counts(env, 200).sink_to(sink)
     assert f"Guarantee: {sink.delivery}" in env.explain()
     env.execute()
@@ -553,7 +553,7 @@ def test_a_wrong_password_is_said_and_not_shown(database: Database) -> None:
         (lambda o: JdbcSink.append("t", o, o), "is no JdbcExecutionOptions"),
         (lambda o: JdbcSink.append("t", o, columns=[]), r"columns is \[\]"),
         (lambda o: JdbcSink.append("t", o, columns="ab"), "columns is 'ab'"),
-        (lambda o: JdbcSink.append("t", o, delivery_guarantee=DeliveryGuarantee.NONE), "never loses rows"),
+        (lambda o: JdbcSink.append("t", o, delivery_guarantee=DeliveryGuarantee.NONE), "does not do without"),
         (lambda o: JdbcSink.upsert("t", [], o), r"key is \[\]"),
         (lambda o: JdbcSink.sink("insert into t values (?)", PAIR, o), "1 places for fields, but 2 fields"),
         (lambda o: JdbcSink.sink("insert into t values (?)", Types.INT(), o), "no RowTypeInfo"),

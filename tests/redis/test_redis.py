@@ -81,8 +81,8 @@ def hashes(store: Any, pattern: str = "campaign:*") -> dict[str, Any]:
 
 @pytest.mark.parametrize("records", [0, 25], ids=["one epoch", "many epochs"])
 @pytest.mark.parametrize("guarantee", [ONCE, AT_LEAST])
-def test_windows_are_flushed(server: Redis, store: Any, guarantee: Any, records: int) -> None:
-    env = local(records)
+def test_windows_are_flushed(server: Redis, store: Any, tmp_path: Path, guarantee: Any, records: int) -> None:
+    env = local(records).set_checkpoint_dir(str(tmp_path))
     windows(env).sink_to(flush(server, guarantee))
     assert f"Guarantee: {guarantee.value}" in env.explain()
     env.execute()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from flintstream.api.no_effect import warn_no_effect, without_effect
 from flintstream.api.settings import MOST_KEY_GROUPS, JobSettings, check_count, check_duration
 from flintstream.model.config import CheckpointingMode, ExternalizedCheckpointRetention
+from flintstream.model.delivery import DeliveryGuarantee
 from flintstream.model.time import DurationLike
 
 
@@ -100,15 +101,19 @@ class CheckpointConfig:
         return self
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return EXACTLY_ONCE: there is no other."""
-        return CheckpointingMode.EXACTLY_ONCE
+        """Return AT_LEAST_ONCE if that is what is asked of sinks, else EXACTLY_ONCE."""
+        is_less = self._settings.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+        return CheckpointingMode.AT_LEAST_ONCE if is_less else CheckpointingMode.EXACTLY_ONCE
 
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Accept EXACTLY_ONCE, and AT_LEAST_ONCE with a warning: every checkpoint is exactly-once."""
-        if checkpointing_mode is not CheckpointingMode.EXACTLY_ONCE:
-            warn_no_effect("set_checkpointing_mode")
+        """Ask sinks for AT_LEAST_ONCE, as `env.set_guarantee(...)` does, or let each work as it does by itself.
+
+        State counts every record exactly once, whatever is asked of sinks.
+        """
+        is_less = checkpointing_mode is CheckpointingMode.AT_LEAST_ONCE
+        self._settings.guarantee = DeliveryGuarantee.AT_LEAST_ONCE if is_less else None
         return self
 
     def get_checkpoint_storage_dir(self) -> str | None:

@@ -25,24 +25,25 @@ from flintstream.api.collect import CloseableIterator, Mailbox
 from flintstream.api.columns import add_columns
 from flintstream.api.config import ExecutionConfig
 from flintstream.api.connected import ConnectedStreams
+from flintstream.api.dead_letters import GoesOn
 from flintstream.api.joins import JoinOperations
 from flintstream.api.joins_interval import KeyedJoinOperations
 from flintstream.api.joins_reference import ReferenceJoins
 from flintstream.api.keyed import KeyedOperations, by_count, sorted_by_time
 from flintstream.api.no_effect import warn_no_effect
-from flintstream.api.operator import Declared
 from flintstream.api.program import Program
 from flintstream.api.settings import check_count
 from flintstream.api.side_outputs import check_emits
-from flintstream.api.sink import DataStreamSink
+from flintstream.api.sink import DataStreamSink, end_in
 from flintstream.api.stream import Origin, Streamlike
 from flintstream.api.time_trace import TimePlot, trace_time
 from flintstream.api.vectorised import add_vectorized
 from flintstream.api.windowed import AllWindowedStream
 from flintstream.connectors.driver_sinks import CollectSink, PrintSink
 from flintstream.errors import DefinitionError, InvalidArgumentError, TypeMismatchError, describe
-from flintstream.graph.nodes import Exchange, ProjectNode, SinkNode, TimestampsNode, Upstream
+from flintstream.graph.nodes import Exchange, ProjectNode, TimestampsNode, Upstream
 from flintstream.model.connect import Sink
+from flintstream.model.delivery import DeliveryGuarantee, Isolation
 from flintstream.model.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -81,7 +82,7 @@ def _needs_keys(call: str) -> Callable[..., Any]:
     return refuse
 
 
-class DataStream(AsyncOperations["DataStream"], ReferenceJoins["DataStream"], JoinOperations["DataStream"], Declared):
+class DataStream(AsyncOperations["DataStream"], ReferenceJoins["DataStream"], JoinOperations["DataStream"], GoesOn):
     """A stream of records; get one from an environment's source."""
 
     def __init__(self, origin: Origin) -> None:
@@ -318,21 +319,23 @@ class DataStream(AsyncOperations["DataStream"], ReferenceJoins["DataStream"], Jo
             return side
         return side._stream.add_function(tag.tag_id, "map", Unchanged(), ("map",), tag.type_info)
 
-    def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write the stream to a sink; only what ends in one is run."""
+    def sink_to(
+        self,
+        sink: Sink,
+        *,
+        guarantee: DeliveryGuarantee | str | None = None,
+        isolation: Isolation | str | None = None,
+    ) -> DataStreamSink:
+        """Write the stream to a sink; only what ends in one is run. The options are those of `set_delivery`."""
         checked = require(sink, Sink, "a Sink", "pass a Sink, or use print()")
-        return self._end(type(checked).__name__, checked)
+        return self._end(type(checked).__name__, checked).set_delivery(guarantee, isolation)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print the stream, each line with the identifier before it."""
         return self._end("Print", PrintSink(sink_identifier, type_info=self._origin.type_info))
 
     def _end(self, name: str, sink: Sink) -> DataStreamSink:
-        inputs = (self._origin.upstreams,)
-        node = self._program.declarations.add(
-            lambda number, line: SinkNode(id=number, location=line, inputs=inputs, name=name, sink=sink)
-        )
-        return DataStreamSink(self._program, node.id)
+        return end_in(self._program, self._origin.upstreams, name, sink)
 
     @overload
     def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...

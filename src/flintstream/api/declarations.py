@@ -26,6 +26,15 @@ class Declarations:
         self._numbers = itertools.count(1)
         self.descriptions: dict[int, str] = {}
 
+    @staticmethod
+    def of(graph: StreamGraph) -> Declarations:
+        """Return declarations of a whole graph, to be run next."""
+        made = Declarations()
+        made._nodes.update(graph.nodes)
+        made._pending.update(graph.nodes)
+        made._numbers = itertools.count(graph.next_id())
+        return made
+
     def add(self, make: Callable[[int, str], N]) -> N:
         """Add the node that `make(id, user's line)` returns."""
         node = make(next(self._numbers), users_line())

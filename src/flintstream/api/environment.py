@@ -11,27 +11,37 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from flintstream.api.arguments import TypeLike, read_type, refuse, require
-from flintstream.api.configure import apply_configuration
+from flintstream.api.configure import apply_configuration, apply_given
 from flintstream.api.datastream import DataStream
+from flintstream.api.dead_letters import read_default
 from flintstream.api.frames import read_frame
 from flintstream.api.no_effect import without_effect
 from flintstream.api.program import Program
-from flintstream.api.settings import JobSettings, check_runtime
+from flintstream.api.restart import read_restart
+from flintstream.api.savepoints import check_path, read_start
+from flintstream.api.settings import JobSettings, check_guarantee, check_runtime
 from flintstream.api.stream import Origin
+from flintstream.api.time_travel import excerpt_of
 from flintstream.connectors.collection import CollectionSource
 from flintstream.connectors.datagen import DataGeneratorSource
 from flintstream.connectors.datagen_fields import Field
+from flintstream.engine.restart_log import of_this_process
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.graph.location import users_line
 from flintstream.graph.nodes import SourceNode, Upstream
 from flintstream.model.config import CheckpointingMode, Configuration, RuntimeExecutionMode
-from flintstream.model.connect import Source
+from flintstream.model.connect import Sink, Source
+from flintstream.model.delivery import DeliveryGuarantee
 from flintstream.model.job import JobClient
+from flintstream.model.location import refused
+from flintstream.model.positions import PlaceLike
+from flintstream.model.restart import RestartStrategies, RestartStrategyConfiguration, keys_of
 from flintstream.model.time import DurationLike
 from flintstream.model.watermarks import WatermarkStrategy
 from flintstream.planner.plan import Plan
 
 RUNTIME_VARIABLE = "FLINTSTREAM_RUNTIME"
+SETTINGS_VARIABLE = "FLINTSTREAM_SETTINGS"
 
 
 class StreamExecutionEnvironment(Program):
@@ -59,6 +69,7 @@ class StreamExecutionEnvironment(Program):
             runtime: "spark", or "local" for the in-process runtime; otherwise the variable FLINTSTREAM_RUNTIME decides.
         """
         settings = JobSettings(runtime=check_runtime(os.environ.get(RUNTIME_VARIABLE) or "spark"), session=spark)
+        apply_given(settings, os.environ.get(SETTINGS_VARIABLE))
         if configuration is not None:
             apply_configuration(settings, require(configuration, Configuration, "a Configuration", "pass one"))
         if runtime is not None:
@@ -105,15 +116,67 @@ class StreamExecutionEnvironment(Program):
         return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return EXACTLY_ONCE: there is no other."""
+        """Return AT_LEAST_ONCE if that is what is asked of sinks, else EXACTLY_ONCE."""
         return self.get_checkpoint_config().get_checkpointing_mode()
 
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
-    def set_checkpoint_dir(self, path: str) -> Self:
-        """Keep checkpoints in this directory; a job that finds some there goes on from the newest."""
-        self.get_checkpoint_config().set_checkpoint_storage_dir(path)
+    def set_guarantee(self, guarantee: DeliveryGuarantee | str) -> Self:
+        """Ask all sinks that were told nothing themselves for a guarantee.
+
+        "exactly-once": a job whose sinks cannot do that is refused. "at-least-once", "at-most-once": a sink that can do
+        neither that nor exactly once is refused. State counts every record exactly once in any case.
+
+        >>> from flintstream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local").set_checkpoint_dir("state")
+        >>> _ = env.set_guarantee("at-most-once").from_collection([1, 2]).print()
+        >>> env.guarantee().guarantee.value
+        'at-most-once'
+        """
+        self._settings.guarantee = check_guarantee(guarantee)
         return self
+
+    def set_on_error(self, action: str | Sink, errors: type[Exception] | Sequence[type[Exception]] = Exception) -> Self:
+        """Choose what becomes of records on which a function raises, where `on_error(...)` of an operator says nothing.
+
+        Args:
+            action: "fail" the job, "skip" the record, or a Sink, which gets all dead letters of the job as text.
+            errors: The exceptions that are a record's fault; any other fails the job.
+        """
+        self._settings.dead_letters = read_default(action, errors)
+        return self
+
+    def set_checkpoint_dir(self, path: str, storage_options: Mapping[str, Any] | None = None) -> Self:
+        """Keep checkpoints in this directory; a job that finds some there goes on from the newest.
+
+        Args:
+            path: A directory that driver and workers share, or the address of one on an object store such as
+                `s3://bucket/job` (with fsspec's package for it).
+            storage_options: What fsspec's file system must know, such as `{"key": ..., "secret": ...}`; never logged.
+        """
+        if storage_options and "://" not in str(path):
+            what = f"storage_options say how to reach a file system, but {str(path)!r} is on this machine"
+            raise refused(InvalidArgumentError, what, "leave them out")
+        self.get_checkpoint_config().set_checkpoint_storage_dir(path)
+        self._settings.storage_options = dict(storage_options or {})
+        return self
+
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
+        """Start a job that failed again, from its last checkpoint, as the strategy says; without one it has failed.
+
+        >>> from flintstream import RestartStrategies, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, "10s")).get_restart_strategy().name
+        'fixed-delay'
+        """
+        remedy = "pass RestartStrategies.fixed_delay_restart(...), say"
+        kind, wanted = RestartStrategyConfiguration, "a restart strategy"
+        self._settings.restart = keys_of(require(restart_strategy_configuration, kind, wanted, remedy))
+        return self
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """Return when a job that failed is started again."""
+        return read_restart(self._settings.restart) or RestartStrategies.no_restart()
 
     def deterministic_order(self, enabled: bool = True) -> Self:
         """Merge all splits in one order, so that results depend on the input alone, whatever the parallelism."""
@@ -140,8 +203,13 @@ class StreamExecutionEnvironment(Program):
         type_info: TypeLike = None,
         *,
         watermark: WatermarkStrategy | None = None,
+        start_from: PlaceLike | None = None,
+        until: PlaceLike | None = None,
     ) -> DataStream:
         """Return the stream of a source; `watermark=bounded("2s", on="ts")` is short for the strategy.
+
+        `start_from` and `until` say what to read when the job first starts: from a time (a datetime, ISO text, ms) of
+        the log itself, from a position of each split, as {"orders-0": 1234}, or from "now" on; and up to before where.
 
         Args:
             source: Where records come from.
@@ -149,11 +217,15 @@ class StreamExecutionEnvironment(Program):
             source_name: The name that plans and errors show.
             type_info: The type that every record must have.
             watermark: The same as `watermark_strategy`.
+            start_from: Where reading begins, if not where the source itself says.
+            until: Where reading ends; then the input is bounded.
         """
         checked = require(source, Source, "a Source", "pass a Source, or use from_collection, from_dataframe")
         name = source_name or type(checked).__name__
         declared = read_type(type_info)
-        stream = self._declare_source(checked, name, declared, output_type=declared)
+        part = excerpt_of(checked, start_from, until)
+        places = {"start_from": part.start_from, "until": part.until}
+        stream = self._declare_source(part.source, name, declared, output_type=declared, **places)
         return self._timed(stream, watermark_strategy, watermark)
 
     def from_dataframe(
@@ -262,8 +334,31 @@ class StreamExecutionEnvironment(Program):
         refuse("register_cached_file", "set spark.files in the configuration")
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
-        """Refuse: savepoints are still to come."""
-        refuse("set_default_savepoint_directory", "keep checkpoints with set_checkpoint_dir(...)")
+        """Set where savepoints go for which nobody names a directory."""
+        self._settings.savepoint_dir = check_path("the savepoint directory", directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Return where savepoints go for which nobody names a directory, None if nobody said."""
+        return self._settings.savepoint_dir
+
+    def start_from_savepoint(
+        self,
+        path: str,
+        allow_non_restored_state: bool = False,
+        rename: Mapping[str, str | Sequence[str]] | None = None,
+        trust: bool = False,
+    ) -> Self:
+        """Let jobs that have no checkpoints of their own begin with the state and the positions of a savepoint.
+
+        Args:
+            path: The savepoint's directory. A checkpoint directory, or a manifest in one, does as well.
+            allow_non_restored_state: Whether state may be left behind that no operator of the program owns.
+            rename: New uids of operators by those they had; an operator that has become several may have several.
+            trust: Whether code that the savepoint brings may run; only for what you made yourself.
+        """
+        self._settings.start_from = read_start(path, allow_non_restored_state, rename, trust)
+        return self
 
     set_buffer_timeout = without_effect("set_buffer_timeout")
     disable_operator_chaining = without_effect("disable_operator_chaining")
@@ -273,6 +368,7 @@ class StreamExecutionEnvironment(Program):
 
     def _submit(self, plan: Plan, background: bool) -> JobClient:
         options = self._settings.for_runtime()
+        of_this_process().began()
         if self._settings.runtime == "local":
             from flintstream.local.run import submit as submit_here  # noqa: PLC0415  # see the module's docstring
 

@@ -21,7 +21,6 @@ REASONS: dict[str, str] = {
     "register_slot_sharing_group": "Spark places the tasks",
     "enable_changelog_state_backend": "state is always kept as a changelog",
     "set_default_local_parallelism": "use set_parallelism(n)",
-    "set_checkpointing_mode": "every checkpoint is exactly-once, which is more than at-least-once",
     "set_checkpoint_timeout": "an epoch ends by itself or fails",
     "set_max_concurrent_checkpoints": "an epoch is committed before the next begins",
     "enable_unaligned_checkpoints": "there are no barriers to align",

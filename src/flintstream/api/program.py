@@ -18,11 +18,14 @@ from flintstream.api.settings import JobSettings
 from flintstream.errors import DefinitionError, InvalidArgumentError, JobError, describe
 from flintstream.graph.nodes import SourceNode, StreamGraph
 from flintstream.model.config import RuntimeExecutionMode
+from flintstream.model.guarantee import Guarantee
 from flintstream.model.job import JobClient, JobExecutionResult
 from flintstream.planner.compile import compile_graph
 from flintstream.planner.explain import explain_plan, plan_as_json
+from flintstream.planner.guarantee import guarantee_of
 from flintstream.planner.plan import Plan
 from flintstream.planner.ship import check_functions
+from flintstream.state.trust import program_modules
 
 INTERRUPTED = 130
 """The exit status of a program that Ctrl-C ended, as shells have it."""
@@ -72,11 +75,7 @@ class Program(ABC):
         return plan
 
     def _is_batch(self, graph: StreamGraph) -> bool:
-        unbounded = [
-            node
-            for node in graph.nodes.values()
-            if isinstance(node, SourceNode) and node.source is not None and not node.source.is_bounded
-        ]
+        unbounded = [node for node in graph.nodes.values() if isinstance(node, SourceNode) and not node.is_bounded]
         mode = self._settings.mode
         if mode is RuntimeExecutionMode.BATCH and unbounded:
             first = unbounded[0]
@@ -108,6 +107,17 @@ class Program(ABC):
         sys.stdout.write(f"{text}\n")
         return text
 
+    def guarantee(self) -> Guarantee:
+        """Return what the program promises from end to end, with its weakest link.
+
+        >>> from flintstream import CollectSink, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local").set_checkpoint_dir("state")
+        >>> _ = env.from_collection([1, 2]).sink_to(CollectSink())
+        >>> print(env.guarantee())
+        exactly-once: every source is replayable, and every sink commits with the epoch
+        """
+        return guarantee_of(self.compile(), self._settings.checkpoint_dir)
+
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run everything that ends in a sink, wait for its end and return the result.
 
@@ -136,7 +146,7 @@ class Program(ABC):
         plan = self.compile(job_name)
         classes = check_functions(plan)
         self.declarations.settle()
-        return replace(plan, classes=classes)
+        return replace(plan, classes=classes, modules=program_modules(sys.modules))
 
     def _stop(self, client: JobClient | None, job_name: str | None) -> NoReturn:
         try:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flintstream.engine.options import JobOptions
+from flintstream.api.restart import read_restart
+from flintstream.engine.options import JobOptions, StartFrom
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.graph.location import users_line
 from flintstream.model.config import RuntimeExecutionMode
+from flintstream.model.delivery import DeliveryGuarantee
 from flintstream.model.time import DurationLike, to_millis
 from flintstream.planner.compile import Settings
+from flintstream.planner.dead_letters import DeadLetterDefault
 
 DEFAULT_NAME = "Flintstream Job"
 RUNTIMES = ("spark", "local")
@@ -35,13 +38,21 @@ class JobSettings:
     interval_ms: int | None = None
     min_pause_ms: int = 0
     checkpoint_dir: str | None = None
+    storage_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
     tolerable_failures: int = _DEFAULTS.tolerable_failures
     retained: int = _DEFAULTS.retained
     drop_orphans: bool = False
+    start_from: StartFrom | None = None
+    savepoint_dir: str | None = None
+    trust_state: bool = False
     max_records: int = 0
     state_entries_in_memory: int = _DEFAULTS.state_entries_in_memory
     progress: bool = False
     listeners: list[Any] = field(default_factory=list[Any])
+    guarantee: DeliveryGuarantee | None = None
+    dead_letters: DeadLetterDefault | None = None
+    restart: dict[str, str] = field(default_factory=dict[str, str])
+    lease_ms: int = _DEFAULTS.lease_ms
     spark: dict[str, str] = field(default_factory=dict[str, str])
 
     def default_parallelism(self) -> int:
@@ -63,6 +74,8 @@ class JobSettings:
             batch_mode=batch_mode,
             deterministic=self.deterministic,
             parameters=tuple(self.parameters.items()),
+            guarantee=self.guarantee,
+            dead_letters=self.dead_letters,
         )
 
     def for_runtime(self) -> JobOptions:
@@ -73,15 +86,21 @@ class JobSettings:
             raise InvalidArgumentError(describe(f"{names} cannot be set on a session that runs", None, remedy))
         return JobOptions(
             checkpoint_dir=self.checkpoint_dir,
+            storage_options=dict(self.storage_options),
             interval_ms=max(self.interval_ms or 0, self.min_pause_ms),
             max_records=self.max_records,
             retained=self.retained,
             state_entries_in_memory=self.state_entries_in_memory,
             tolerable_failures=self.tolerable_failures,
             drop_orphans=self.drop_orphans,
+            start_from=self.start_from and replace(self.start_from, storage_options=dict(self.storage_options)),
+            savepoint_dir=self.savepoint_dir,
+            trust_state=self.trust_state,
             session=self.session,
             progress=self.progress,
             listeners=tuple(self.listeners),
+            restart=read_restart(self.restart),
+            lease_ms=self.lease_ms,
             spark_settings=tuple(self.spark.items()),
         )
 
@@ -104,6 +123,16 @@ def check_duration(what: str, value: DurationLike) -> int:
         line = users_line()
         raise InvalidArgumentError(describe(f"{what} is {value!r}", line, "give 0 or more"), location=line)
     return millis
+
+
+def check_guarantee(guarantee: DeliveryGuarantee | str) -> DeliveryGuarantee:
+    """Return what a job promises, or refuse it: a sink may promise nothing, a whole job may not."""
+    found = DeliveryGuarantee.of(guarantee)
+    if found is DeliveryGuarantee.NONE:
+        line = users_line()
+        what, remedy = "a job cannot do without any guarantee", "give it to a sink: sink_to(sink, guarantee='none')"
+        raise InvalidArgumentError(describe(what, line, remedy), location=line)
+    return found
 
 
 def check_runtime(runtime: str) -> str:

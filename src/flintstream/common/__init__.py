@@ -6,6 +6,7 @@ from flintstream.api.config import ExecutionConfig
 from flintstream.connectors.files_config import Encoder
 from flintstream.model.config import Configuration
 from flintstream.model.job import CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
+from flintstream.model.restart import RestartStrategies, RestartStrategyConfiguration
 from flintstream.model.row import Row, RowKind
 from flintstream.model.serializers import TypeSerializer
 from flintstream.model.time import Duration, Instant, Time
@@ -24,6 +25,8 @@ __all__ = [
     "JobExecutionResult",
     "JobID",
     "JobStatus",
+    "RestartStrategies",
+    "RestartStrategyConfiguration",
     "Row",
     "RowKind",
     "Time",

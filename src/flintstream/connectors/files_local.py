@@ -99,7 +99,7 @@ class LocalFileReader(SplitSource):
         return self._index
 
     def _look(self) -> _Index:
-        files = list_files(self.source.paths)
+        files = list_files(self.source.paths, self.source.modified)
         if self.source.format == "text":
             counts = [len(self._load(file, None)) for file in files]
             return _Index(tuple(files), tuple(accumulate(counts, initial=0)), None)
@@ -126,8 +126,8 @@ class LocalFileReader(SplitSource):
         return {**self.__dict__, "_loaded": None}
 
 
-def list_files(paths: Sequence[str]) -> list[Path]:
-    """Return the visible files at the paths, below directories too, oldest first.
+def list_files(paths: Sequence[str], modified: tuple[int | None, int | None] = (None, None)) -> list[Path]:
+    """Return the visible files at the paths, below directories too, oldest first; `modified` is as in `FileSource`.
 
     Raises:
         SourceError: there is nothing at a path.
@@ -145,7 +145,14 @@ def list_files(paths: Sequence[str]) -> list[Path]:
             raise SourceError(describe(f"there is nothing to read at {path}", remedy="check the path"))
         for root in roots:
             found |= {file: file.stat().st_mtime_ns for file in _walk(root)}
-    return sorted(found, key=lambda file: (found[file], str(file)))
+    start, end = modified
+    # Spark knows the time of a file to the millisecond.
+    chosen = [file for file, at in found.items() if _is_between(at // 1_000_000, start, end)]
+    return sorted(chosen, key=lambda file: (found[file], str(file)))
+
+
+def _is_between(time: int, start: int | None, end: int | None) -> bool:
+    return (start is None or time >= start) and (end is None or time < end)
 
 
 def _walk(root: Path) -> Iterator[Path]:
@@ -219,6 +226,11 @@ def _read_json(content: bytes, schema: pa.Schema | None) -> pa.Table:
         plain = [pa.field(f.name, pa.string() if pa.types.is_timestamp(f.type) else f.type) for f in table.schema]
         return _read_json(content, pa.schema(plain))
     return table
+
+
+def parse_json_lines(content: bytes, schema: pa.Schema) -> pa.Array:
+    """Return the records of JSON lines in the columns and types of a schema."""
+    return _to_structs(_select(_read_json(content, schema), schema), schema)
 
 
 def _read_csv(content: bytes, schema: pa.Schema | None, options: dict[str, Any]) -> pa.Table:

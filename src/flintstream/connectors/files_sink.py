@@ -7,11 +7,13 @@ Flink: org.apache.flink.connector.file.sink.FileSink.
 
 from __future__ import annotations
 
+import copy
+import shutil
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
-from os import PathLike
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -24,11 +26,14 @@ from flintstream.connectors.files_config import (
     OutputFileConfig,
     RollingPolicy,
 )
+from flintstream.connectors.files_early import EarlyFileCommitter, hide_file, show_file
 from flintstream.connectors.files_format import COMPRESSIONS, CsvFormat, JsonFormat, ParquetFormat, TableFormat
+from flintstream.connectors.files_remote import RemoteFileCommitter, RemoteFolder, is_remote, scratch_directory
 from flintstream.connectors.files_spool import Spool
 from flintstream.connectors.files_staging import (
     FileCommitter,
     StagedFile,
+    file_checksum,
     file_name,
     local_directory,
     make_durable,
@@ -39,6 +44,7 @@ from flintstream.connectors.records import batch_of_column, batch_of_rows
 from flintstream.connectors.schema import to_arrow_schema
 from flintstream.errors import InvalidArgumentError, SinkError, describe
 from flintstream.model.connect import Committer, Sink, SinkWriter, WriterContext
+from flintstream.model.delivery import AT_MOST_ONCE, DIRECT, EAGER, EXACTLY_ONCE, Delivery
 
 PathText = str | PathLike[str]
 
@@ -46,7 +52,9 @@ PathText = str | PathLike[str]
 class FileSink(Sink):
     """Writes files into a directory that the driver and all workers can reach, each record exactly once.
 
-    Files are called `part-<uid>-<epoch>-<subtask>` and the format's suffix.
+    It may be on an object store (`s3://...`), for which `storage_options` are what fsspec must know.
+    Files are called `part-<uid>-<epoch>-<subtask>` and the format's suffix. With `isolation="read_uncommitted"` they
+    are visible when their task has ended, with the attempt in their names, and removed if their epoch never commits.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -69,16 +77,23 @@ class FileSink(Sink):
         output_file_config: OutputFileConfig | None = None,
         bucket_assigner: BucketAssigner | None = None,
         part_size: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if part_size is not None and part_size <= 0:
             raise InvalidArgumentError(describe(f"part_size is {part_size}", remedy="give bytes above 0, or None"))
-        self.base_path = local_directory(base_path)
+        address = fspath(base_path)
+        self.remote = RemoteFolder(address, storage_options or {}) if is_remote(address) else None
+        self.base_path = local_directory(base_path) if self.remote is None else address
+        if storage_options and self.remote is None:
+            what = f"storage_options say how to reach a file system, but {address!r} is on this machine"
+            raise InvalidArgumentError(describe(what, remedy="leave them out"))
         self.form = form
         self.schema = to_arrow_schema(schema)
         suffix = form.suffix if isinstance(form, TableFormat) else ""
         self.output_file_config = output_file_config or OutputFileConfig("part", suffix)
         self.bucket_assigner = bucket_assigner or BucketAssigner.base_path_bucket_assigner()
         self.part_size = part_size
+        self.how = EXACTLY_ONCE
 
     @staticmethod
     def for_row_format(base_path: PathText, encoder: Encoder) -> FileSink.RowFormatBuilder:
@@ -93,7 +108,7 @@ class FileSink(Sink):
             base_path: The directory.
             compression: "snappy", "zstd", "gzip", "lz4", "brotli" or "none".
             **options: As for `FileSink`: `schema` (without one a column takes the type of its values, file by file),
-                `output_file_config`, `bucket_assigner`, `part_size`.
+                `output_file_config`, `bucket_assigner`, `part_size`, `storage_options`.
         """
         if compression not in COMPRESSIONS:
             what = f"Parquet has no compression {compression!r}"
@@ -118,7 +133,20 @@ class FileSink(Sink):
         return _TextWriter(self, self.form, context)
 
     def create_committer(self) -> Committer:
-        return FileCommitter(self.base_path)
+        if self.remote is not None:
+            return RemoteFileCommitter(self.remote)
+        if self.how.is_early:
+            return EarlyFileCommitter(self.base_path, takes_back=self.how == EAGER)
+        return FileCommitter(self.base_path, is_durable=self.how.is_repeated)
+
+    def deliveries(self) -> tuple[Delivery, ...]:
+        # What was copied to its final name cannot be told from another's, so it could not be taken back.
+        return (EXACTLY_ONCE, EAGER, DIRECT, AT_MOST_ONCE) if self.remote is None else (EXACTLY_ONCE, AT_MOST_ONCE)
+
+    def delivering(self, delivery: Delivery) -> FileSink:
+        other = copy.copy(self)
+        other.how, other.delivery = delivery, delivery.guarantee.value
+        return other
 
     def __repr__(self) -> str:
         return f"FileSink({self.base_path!r}, {type(self.form).__name__})"
@@ -127,7 +155,8 @@ class FileSink(Sink):
         """Collects the settings of a sink of text files."""
 
         def __init__(self, base_path: PathText, encoder: Encoder) -> None:
-            self._base_path = local_directory(base_path)
+            self._base_path = base_path
+            self._storage_options: Mapping[str, Any] | None = None
             self._encoder = encoder
             self._assigner = BucketAssigner.date_time_bucket_assigner()
             self._config: OutputFileConfig | None = None
@@ -157,6 +186,11 @@ class FileSink(Sink):
             self._part_size = rolling_policy.part_size
             return self
 
+        def with_storage_options(self, storage_options: Mapping[str, Any]) -> Self:
+            """Set what fsspec must know to reach the directory's file system."""
+            self._storage_options = storage_options
+            return self
+
         def build(self) -> FileSink:
             """Return the sink."""
             return FileSink(
@@ -165,6 +199,7 @@ class FileSink(Sink):
                 output_file_config=self._config,
                 bucket_assigner=self._assigner,
                 part_size=self._part_size,
+                storage_options=self._storage_options,
             )
 
 
@@ -172,7 +207,9 @@ class _FileWriter(SinkWriter):
     """Names the files of one subtask in one epoch, and accounts for them."""
 
     def __init__(self, sink: FileSink, context: WriterContext) -> None:
-        self._base = Path(sink.base_path)
+        self._remote = sink.remote
+        self._base = Path(sink.base_path) if sink.remote is None else scratch_directory()
+        self._how = sink.how
         self._part_size = sink.part_size
         config = sink.output_file_config
         self._suffix = config.part_suffix
@@ -181,6 +218,9 @@ class _FileWriter(SinkWriter):
         bucket = sink.bucket_assigner.bucket(int(time.time() * 1000))
         uid = file_name(context.uid)
         name = f"{config.part_prefix}-{uid}-{context.epoch:06d}-{context.subtask:03d}"
+        if self._how.is_early:
+            # Several attempts may have been seen; each has files of its own.
+            name = f"{name}-{file_name(context.attempt)}"
         self._final = f"{bucket}/{name}" if bucket else name
         self._done: list[StagedFile] = []
         with writing(self._base / folder):
@@ -204,22 +244,39 @@ class _FileWriter(SinkWriter):
         with writing(path):
             rows = self._close_part()
             if rows:
-                make_durable(path)
-                self._done.append(StagedFile(*self._names(), rows, path.stat().st_size))
+                if self._how.is_repeated and self._remote is None:
+                    make_durable(path)
+                checksum = file_checksum(path) if self._how.is_repeated and not self._how.is_early else None
+                file = StagedFile(*self._names(), rows, path.stat().st_size, checksum)
+                self._done.append(file)
+                if self._how.is_early:
+                    show_file(self._base, file, self._how == EAGER)
+                if self._remote is not None:
+                    self._remote.put(path, file.staged)
 
     def prepare_commit(self) -> Any:
         self._end_part()
+        if self._remote is not None:
+            shutil.rmtree(self._base, ignore_errors=True)
         if not self._done:
             return None
-        with writing(self._path.parent):
-            make_durable(self._path.parent)
+        if self._how.is_repeated and self._remote is None:
+            with writing(self._path.parent):
+                make_durable(self._path.parent)
         files = [file.to_json() for file in self._done]
         return files[0] if len(files) == 1 else files
 
     def abort(self) -> None:
+        if self._remote is not None:
+            shutil.rmtree(self._base, ignore_errors=True)
+            for file in self._done:
+                self._remote.remove(file.staged)
+            return
         self._path.unlink(missing_ok=True)
         for file in self._done:
             (self._base / file.staged).unlink(missing_ok=True)
+            if self._how.is_early:
+                hide_file(self._base, file.staged, file.final)
 
 
 class _TableWriter(_FileWriter):

@@ -6,6 +6,7 @@ Flink: org.apache.flink.connector.file.src.FileSource, as pyflink.datastream.con
 from __future__ import annotations
 
 import codecs
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -73,6 +74,7 @@ class FileSource(Source):
         schema: An Arrow schema, or None to find it in the files.
         discovery_interval_ms: How often to look for new files; None reads those that are there at the start, and ends.
         files_per_epoch: At most how many new files an epoch takes; None takes all.
+        modified: The times in ms from and before which files must have been modified to be read; None is open.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class FileSource(Source):
         self.schema: pa.Schema | None = to_arrow_schema(schema)
         self.discovery_interval_ms = None if monitor is None else to_millis(monitor)
         self.files_per_epoch = files_per_epoch
+        self.modified: tuple[int | None, int | None] = (None, None)
         if self.discovery_interval_ms is not None and self.discovery_interval_ms <= 0:
             what = f"the discovery interval is {self.discovery_interval_ms} ms"
             raise InvalidArgumentError(describe(what, remedy="give a time above 0"))
@@ -146,6 +149,18 @@ class FileSource(Source):
     def parquet(path: PathText | Sequence[PathText], schema: Any = None, **options: Any) -> FileSource:
         """Return a source of Parquet files; the options are `monitor` and `files_per_epoch`."""
         return FileSource(StreamFormat("parquet"), path, schema=schema, **options)
+
+    def modified_between(self, start: int | None, end: int | None) -> FileSource:
+        """Return a source of those files only that were modified from `start` to before `end`, in ms."""
+        chosen = copy.copy(self)
+        chosen.modified = (start, end)
+        return chosen
+
+    def as_text(self) -> FileSource:
+        """Return a source of the lines of the same files."""
+        other = copy.copy(self)
+        other.format, other.options, other.schema = "text", dict(_DEFAULTS["text"]), None
+        return other
 
     def __repr__(self) -> str:
         return f"FileSource({self.format}, {', '.join(self.paths)})"

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from flintstream.errors import InvalidArgumentError, SinkError, UnsupportedError, describe
+from flintstream.errors import CorruptStateError, InvalidArgumentError, SinkError, describe
 from flintstream.model.connect import Committer
+from flintstream.state.storage import is_inside
 
 STAGING = ".flintstream/staging"
 _REMEDIES = {
@@ -37,6 +39,13 @@ class StagedFile:
     final: str
     rows: int
     bytes: int
+    checksum: int | None = None
+
+    def __post_init__(self) -> None:
+        for path in (self.staged, self.final):
+            if not is_inside(path):
+                what = f"output file {path!r} leaves the sink's directory"
+                raise CorruptStateError(describe(what, remedy="restore another checkpoint or savepoint"))
 
     def to_json(self) -> dict[str, Any]:
         """Return the committable."""
@@ -49,9 +58,6 @@ def local_directory(path: str | os.PathLike[str]) -> str:
     scheme = urlsplit(text).scheme
     if scheme == "file":
         text = unquote(urlsplit(text).path)
-    elif scheme and "://" in text:
-        what = f"the file sink cannot write to {text!r}"
-        raise UnsupportedError(describe(what, remedy="mount it as a directory that driver and workers share"))
     if not text:
         raise InvalidArgumentError(describe("the directory of a file sink is empty", remedy="give its path"))
     # Workers may have another working directory.
@@ -93,18 +99,33 @@ def make_durable(path: Path) -> None:
         os.close(descriptor)
 
 
-class FileCommitter(Committer):
-    """Renames staged files to their final names, and removes what dead attempts left behind."""
+def file_checksum(path: Path) -> int:
+    """Return the CRC-32 of a file's content."""
+    found = 0
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            found = zlib.crc32(piece, found)
+    return found
 
-    def __init__(self, base_path: str) -> None:
+
+class FileCommitter(Committer):
+    """Renames staged files to their final names, and removes what dead attempts left behind.
+
+    Files of its first commit may have waited since a crash, so those are read and compared with what was written.
+    """
+
+    def __init__(self, base_path: str, is_durable: bool = True) -> None:
         self._base = Path(base_path)
+        self._is_durable = is_durable
+        self._is_first = True
 
     def commit(self, job: str, uid: str, epoch: int, committables: Sequence[Any]) -> None:
         folders: set[Path] = set()
         for part in committables:
             for file in part if isinstance(part, list) else [part]:
                 folders |= self._publish(StagedFile(**file))
-        for folder in folders:
+        self._is_first = False
+        for folder in folders if self._is_durable else ():
             with writing(folder):
                 make_durable(folder)
         self._clean(job, uid, epoch)
@@ -115,6 +136,7 @@ class FileCommitter(Committer):
         beside = final.with_name(f"{final.stem}-{staged.stem}{final.suffix}")
         with writing(final):
             if staged.exists():
+                self._check(staged, file)
                 final.parent.mkdir(parents=True, exist_ok=True)
                 staged.rename(beside if final.exists() else final)
                 return {final.parent, staged.parent}
@@ -123,6 +145,16 @@ class FileCommitter(Committer):
         what = f"output is lost: neither the staged file {staged} nor the final file {final} is there"
         remedy = "put the file back (it may have been moved away), or restart the job from a savepoint"
         raise SinkError(describe(what, remedy=remedy))
+
+    def _check(self, staged: Path, file: StagedFile) -> None:
+        """Refuse to publish what is not what was written."""
+        size = staged.stat().st_size
+        is_whole = size == file.bytes
+        if is_whole and self._is_first and file.checksum is not None:
+            is_whole = file_checksum(staged) == file.checksum
+        if not is_whole:
+            what = f"the staged output file {str(staged)!r} is damaged ({size} of {file.bytes} bytes)"
+            raise CorruptStateError(describe(what, remedy="put the file back, or restart the job from a savepoint"))
 
     def _clean(self, job: str, uid: str, epoch: int) -> None:
         folder = self._base / staging_folder(job, uid)

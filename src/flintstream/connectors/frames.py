@@ -26,10 +26,15 @@ class FrameSource(Source):
         self.split_by = tuple(split_by)
         self.order_by = tuple(order_by)
         self._is_bounded = not bool(getattr(frame, "isStreaming", False))
+        self._reads_socket = not self._is_bounded and _reads_socket(frame)
 
     @property
     def is_bounded(self) -> bool:
         return self._is_bounded
+
+    @property
+    def weakness(self) -> str | None:
+        return "is not replayable" if self._reads_socket else None
 
     @property
     def order(self) -> str:
@@ -42,3 +47,15 @@ class FrameSource(Source):
     def __getstate__(self) -> dict[str, Any]:
         # A DataFrame lives in the driver; the workers, who get the plan, never need it.
         return {**self.__dict__, "frame": None}
+
+
+def _reads_socket(frame: Any) -> bool:
+    """Whether a stream comes from a socket, the one source of Spark's own that cannot be read again.
+
+    A plan is the only thing that tells, and Spark Connect does not show one.
+    """
+    inner = getattr(frame, "_jdf", None)
+    if inner is None:
+        return False
+    leaves = inner.queryExecution().analyzed().collectLeaves()
+    return any(str(leaves.apply(index).toString()) == "socket" for index in range(leaves.size()))

@@ -16,14 +16,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from flintstream.connectors.delivery import DeliveryGuarantee
 from flintstream.connectors.postgres_client import connection, identifier, library, reason_of, retrying
 from flintstream.connectors.postgres_options import JdbcConnectionOptions, JdbcExecutionOptions
 from flintstream.connectors.postgres_statements import Append, Sql, Statement, Upsert
+from flintstream.connectors.postgres_table import PostgresTable
 from flintstream.connectors.records import batch_of_column
 from flintstream.connectors.staged import NoCommitter, Shares, StagedBatches
 from flintstream.errors import FlintstreamError, InvalidArgumentError, SinkError, describe
-from flintstream.model.connect import Committer, Sink, SinkWriter, WriterContext
+from flintstream.model.connect import Committer, HeldTable, Sink, SinkWriter, WriterContext
+from flintstream.model.delivery import AT_MOST_ONCE, DIRECT, EXACTLY_ONCE, Delivery, DeliveryGuarantee
 from flintstream.model.location import refused
 from flintstream.model.no_effect import warn_once
 from flintstream.model.typeinfo import RowTypeInfo
@@ -46,25 +47,27 @@ class JdbcSink(Sink):
         statement: Statement,
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None,
-        delivery_guarantee: DeliveryGuarantee,
+        delivery_guarantee: DeliveryGuarantee | None,
         ledger_table: str = LEDGER,
     ) -> None:
         _check(jdbc_connection_options, JdbcConnectionOptions, "make them by JdbcConnectionOptionsBuilder()")
         if jdbc_execution_options is not None:
             _check(jdbc_execution_options, JdbcExecutionOptions, "make them by JdbcExecutionOptions.builder()")
-        _check(delivery_guarantee, DeliveryGuarantee, "give DeliveryGuarantee.EXACTLY_ONCE, say")
-        if delivery_guarantee is DeliveryGuarantee.NONE:
-            what = "a sink of PostgreSQL never loses rows, so it does not do without a guarantee"
-            raise refused(InvalidArgumentError, what, "use EXACTLY_ONCE or AT_LEAST_ONCE")
+        guarantee = DeliveryGuarantee.EXACTLY_ONCE if delivery_guarantee is None else delivery_guarantee
+        _check(guarantee, DeliveryGuarantee, "give DeliveryGuarantee.EXACTLY_ONCE, say")
+        if guarantee is DeliveryGuarantee.NONE:
+            what = "a sink of PostgreSQL does not do without a guarantee"
+            raise refused(InvalidArgumentError, what, "use EXACTLY_ONCE, AT_LEAST_ONCE or AT_MOST_ONCE")
         library()
-        self.delivery = delivery_guarantee.value
+        self.delivery, self.is_chosen = guarantee.value, delivery_guarantee is not None
+        self.overwrites = isinstance(statement, Upsert)
         self._statement = statement
         self._connection = jdbc_connection_options
         self._execution = jdbc_execution_options or JdbcExecutionOptions.defaults()
-        self._guarantee = delivery_guarantee
+        self._guarantee = guarantee
         self._ledger = _table(ledger_table)
-        if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and self._execution.given_batch_size is not None:
-            warn_once("with_batch_size(...)", "exactly once, all rows of an epoch are one transaction")
+        if self._is_staged and self._execution.given_batch_size is not None:
+            warn_once("with_batch_size(...)", f"{guarantee.value}, all rows of an epoch are one transaction")
 
     @staticmethod
     def sink(
@@ -96,7 +99,7 @@ class JdbcSink(Sink):
         jdbc_execution_options: JdbcExecutionOptions | None = None,
         *,
         columns: Sequence[str] | None = None,
-        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
+        delivery_guarantee: DeliveryGuarantee | None = None,
         ledger_table: str = LEDGER,
     ) -> JdbcSink:
         """Return a sink that adds a row for each record to a table.
@@ -115,7 +118,7 @@ class JdbcSink(Sink):
         jdbc_execution_options: JdbcExecutionOptions | None = None,
         *,
         columns: Sequence[str] | None = None,
-        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
+        delivery_guarantee: DeliveryGuarantee | None = None,
         ledger_table: str = LEDGER,
     ) -> JdbcSink:
         """Return a sink that adds a row for each record to a table, or replaces the row that has its key.
@@ -128,15 +131,31 @@ class JdbcSink(Sink):
         statement = Upsert(_table(table), _names("columns", columns), names or ())
         return JdbcSink(statement, jdbc_connection_options, jdbc_execution_options, delivery_guarantee, ledger_table)
 
+    def deliveries(self) -> tuple[Delivery, ...]:
+        possible = (EXACTLY_ONCE, DIRECT, AT_MOST_ONCE)
+        return tuple(sorted(possible, key=lambda each: each.guarantee is not self._guarantee))
+
+    def delivering(self, delivery: Delivery) -> JdbcSink:
+        return JdbcSink(self._statement, self._connection, self._execution, delivery.guarantee, self._ledger)
+
+    @property
+    def _is_staged(self) -> bool:
+        return self._guarantee is not DeliveryGuarantee.AT_LEAST_ONCE
+
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        if self._is_staged:
             return _StagingWriter(self._statement, self._connection, self._execution, context)
         return _DirectWriter(self._statement, self._connection, self._execution)
 
     def create_committer(self) -> Committer:
-        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        if self._is_staged:
             return JdbcCommitter(self._statement, self._connection, self._execution, self._ledger)
         return NoCommitter()
+
+    def held_table(self) -> HeldTable | None:
+        if not isinstance(self._statement, Upsert):
+            return None
+        return PostgresTable(self._statement, self._connection, self._execution.get_max_retries())
 
     def __repr__(self) -> str:
         return f"JdbcSink({self._statement.target} at {self._connection.place})"

@@ -19,18 +19,19 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from flintstream.connectors.changes import kind_of, only_additions, record_of
-from flintstream.connectors.delivery import DeliveryGuarantee
 from flintstream.connectors.fields import fields_of
 from flintstream.connectors.redis_client import RedisServer, Template, as_text, failed, library, retrying
 from flintstream.connectors.staged import NoCommitter, Shares, StagedBatches
 from flintstream.errors import FencedError, InvalidArgumentError, SinkError, describe
 from flintstream.model.connect import Committer, Sink, SinkWriter, WriterContext
+from flintstream.model.delivery import AT_MOST_ONCE, DIRECT, EXACTLY_ONCE, Delivery, DeliveryGuarantee
 from flintstream.model.location import refused
 from flintstream.model.row import RowKind
 from flintstream.model.time import DurationLike, to_millis
 
 BATCH = 1000
 MAX_RETRIES = 3
+ADD = "HINCRBY"
 SCHEMA = pa.schema([("verb", pa.string()), ("key", pa.binary()), ("arguments", pa.list_(pa.binary()))])
 """What is staged: a command of Redis in each row."""
 
@@ -75,17 +76,24 @@ class RedisSink(Sink):
         server: RedisServer,
         verb: str,
         commands: Callable[[Any], list[Command]],
-        delivery_guarantee: DeliveryGuarantee,
+        delivery_guarantee: DeliveryGuarantee | None,
         max_retries: int,
     ) -> None:
-        if not isinstance(delivery_guarantee, DeliveryGuarantee) or delivery_guarantee is DeliveryGuarantee.NONE:  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
-            what = f"a sink of Redis cannot be {delivery_guarantee!r:.100}"
-            raise refused(InvalidArgumentError, what, "use EXACTLY_ONCE or AT_LEAST_ONCE of DeliveryGuarantee")
+        adds = verb == ADD
+        usual = DeliveryGuarantee.EXACTLY_ONCE if adds else DeliveryGuarantee.AT_LEAST_ONCE
+        guarantee = usual if delivery_guarantee is None else delivery_guarantee
+        if not isinstance(guarantee, DeliveryGuarantee) or guarantee is DeliveryGuarantee.NONE:  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
+            what = f"a sink of Redis cannot be {guarantee!r:.100}"
+            remedy = "use EXACTLY_ONCE, AT_LEAST_ONCE or AT_MOST_ONCE of DeliveryGuarantee"
+            raise refused(InvalidArgumentError, what, remedy)
+        if adds and guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
+            what = "what is added more than once does not come right again"
+            raise refused(InvalidArgumentError, what, "use EXACTLY_ONCE, or write totals with hash(...)")
         if isinstance(max_retries, bool) or not isinstance(max_retries, int) or max_retries < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
             raise refused(InvalidArgumentError, f"max_retries is {max_retries!r:.100}", "give a number from 0 on")
-        self.delivery = delivery_guarantee.value
+        self.delivery, self.is_chosen, self.overwrites = guarantee.value, delivery_guarantee is not None, not adds
         self._server, self._verb, self._commands = server, verb, commands
-        self._guarantee, self._retries = delivery_guarantee, max_retries
+        self._guarantee, self._retries = guarantee, max_retries
 
     @staticmethod
     def set(
@@ -95,7 +103,7 @@ class RedisSink(Sink):
         *,
         expire: DurationLike | None = None,
         password: str | None = None,
-        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE,
+        delivery_guarantee: DeliveryGuarantee | None = None,
         max_retries: int = MAX_RETRIES,
     ) -> RedisSink:
         """Return a sink that sets a key to a value for each record.
@@ -114,7 +122,7 @@ class RedisSink(Sink):
         *,
         expire: DurationLike | None = None,
         password: str | None = None,
-        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE,
+        delivery_guarantee: DeliveryGuarantee | None = None,
         max_retries: int = MAX_RETRIES,
     ) -> RedisSink:
         """Return a sink that sets fields of a hash for each record; the hash's other fields stay.
@@ -136,28 +144,36 @@ class RedisSink(Sink):
         by: str | Callable[[Any], Any],
         *,
         password: str | None = None,
-        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
+        delivery_guarantee: DeliveryGuarantee | None = None,
         max_retries: int = MAX_RETRIES,
     ) -> RedisSink:
-        """Return a sink that adds a whole number to a field of a hash for each record; exactly once only.
+        """Return a sink that adds a whole number to a field of a hash for each record; never more than once.
 
         `by` may be a number as text, "1" to count records.
         """
-        if delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-            what = "what is added more than once does not come right again"
-            raise refused(InvalidArgumentError, what, "use EXACTLY_ONCE, or write totals with hash(...)")
         is_number = isinstance(by, str) and _WHOLE.fullmatch(by.encode()) is not None
         templates = [Template("key", key, True), Template("field", field, True), Template("by", by, is_number)]
         server = RedisServer.of(url, password)
-        return RedisSink(server, "HINCRBY", _Increment(*templates), delivery_guarantee, max_retries)
+        return RedisSink(server, ADD, _Increment(*templates), delivery_guarantee, max_retries)
+
+    def deliveries(self) -> tuple[Delivery, ...]:
+        possible = (EXACTLY_ONCE, AT_MOST_ONCE, *([] if self._verb == ADD else [DIRECT]))
+        return tuple(sorted(possible, key=lambda each: each.guarantee is not self._guarantee))
+
+    def delivering(self, delivery: Delivery) -> RedisSink:
+        return RedisSink(self._server, self._verb, self._commands, delivery.guarantee, self._retries)
+
+    @property
+    def _is_staged(self) -> bool:
+        return self._guarantee is not DeliveryGuarantee.AT_LEAST_ONCE
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        if self._is_staged:
             return _StagingWriter(self._commands, context)
         return _DirectWriter(self._server, self._commands, self._retries, context)
 
     def create_committer(self) -> Committer:
-        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        if self._is_staged:
             return RedisCommitter(self._server, self._retries)
         return NoCommitter()
 

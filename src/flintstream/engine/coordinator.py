@@ -6,22 +6,24 @@ commit). Between the two anything may happen, any number of times: nothing count
 
 from __future__ import annotations
 
-import json
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from flintstream.engine import manifest as manifests
-from flintstream.engine.epoch import EpochContext, NewState, ReadRange, TaskReport
+from flintstream.engine.delivery import Outlets
+from flintstream.engine.epoch import EpochContext, NewState, ReadRange, StateHandle, TaskReport
 from flintstream.engine.garbage import Garbage
 from flintstream.engine.handles import handles_of, next_state
 from flintstream.engine.lanes import LaneBook
 from flintstream.engine.ledger import check_reports
-from flintstream.engine.manifest import Manifest
+from flintstream.engine.manifest import SETTLED, Manifest
+from flintstream.engine.options import StartFrom
+from flintstream.engine.savepoint_program import described
+from flintstream.engine.savepoint_restore import start_of
 from flintstream.engine.splits import SplitBook
 from flintstream.engine.statefiles import uid_of
 from flintstream.engine.tally import counters_after, metrics_after
@@ -29,22 +31,22 @@ from flintstream.errors import (
     CommitError,
     CorruptStateError,
     FencedError,
-    FlintstreamError,
     IncompatibleStateError,
-    SinkError,
     UnknownUidError,
     describe,
 )
-from flintstream.graph.nodes import SinkNode, late_output
-from flintstream.model.connect import Committer, Split
+from flintstream.graph.nodes import late_output
+from flintstream.model.connect import Split
+from flintstream.model.dead_letters import DEAD_LETTERS
 from flintstream.planner.plan import Plan
 from flintstream.planner.time_domains import uses_processing_time
 from flintstream.state.changelog import checksum
+from flintstream.state.classes import adopt_classes
+from flintstream.state.judge import judge_texts
 from flintstream.state.storage import Storage
+from flintstream.state.trust import adopt_modules, restricted
 
 DEFAULT_RETAINED = 3
-SETTLED = "settled"
-"""The folder of a mark that a job which has ended leaves when all its output is published."""
 _LOG = logging.getLogger("flintstream")
 
 
@@ -52,57 +54,99 @@ class Coordinator:
     """Owns a job's manifest chain. One instance per driver."""
 
     def __init__(
-        self, plan: Plan, storage: Storage, retained: int = DEFAULT_RETAINED, drop_orphans: bool = False
+        self,
+        plan: Plan,
+        storage: Storage,
+        retained: int = DEFAULT_RETAINED,
+        drop_orphans: bool = False,
+        start: StartFrom | None = None,
+        trust: bool = False,
     ) -> None:
         self.plan = plan
         self._drop_orphans = drop_orphans
         self.storage = storage
-        self._garbage = Garbage(storage, retained)
+        self.garbage = Garbage(storage, retained)
         self.incarnation = uuid.uuid4().hex[:16]
         self.manifest: Manifest | None = None
+        self.committed: Manifest | None = None
+        """The newest manifest of the job's own whose output is published."""
+        self.published: int | None = None
         self._uids = {op.id: op.uid for op in plan.operators}
         self._ids = {op.uid: op.id for op in plan.operators}
-        self._committers: dict[int, Committer] = {
-            op.id: op.node.sink.create_committer()
-            for op in plan.operators
-            if isinstance(op.node, SinkNode) and op.node.sink is not None
-        }
+        self._outlets = Outlets(plan, storage)
         self._pending_timers = 0
         self._synced: set[str] = set()
+        self._operators = described(plan)
+        self._trust = trust
+        self._judged: int | None = None
+        self._is_successor = False
         found = manifests.newest(storage)
-        self._splits = SplitBook(plan, found)
+        self.restored = start_of(plan, start, found, drop_orphans)
+        self._splits = SplitBook(plan, found if self.restored is None else self.restored.manifest)
         self.lanes = LaneBook(plan, self._splits.known())
 
     def recover(self) -> Manifest | None:
         """Start from the newest manifest, if there is one, and finish what its sinks had left to do."""
         found = manifests.newest(self.storage)
         if found is None:
-            return None
+            self._begin_restored()
+            self._outlets.roll_back(0)
+            return self.manifest
         if found.max_parallelism != self.plan.max_parallelism:
             what = f"the checkpoint has max parallelism {found.max_parallelism}, the job {self.plan.max_parallelism}"
             raise IncompatibleStateError(describe(what, None, f"set_max_parallelism({found.max_parallelism})"))
         self._check_owners(found)
-        self.manifest = found
         self.incarnation = found.incarnation
-        self._garbage.recover()
-        self.lanes.restore(found)
+        self.garbage.recover()
+        self._follow(found, self._trust)
+        self._outlets.roll_back(found.epoch)
+        if not self._is_settled(found):
+            with restricted(not self._trust):
+                self.commit_sinks(found)
+            if found.finished:
+                self._settle(found)
+        self.committed = found
+        return found
+
+    def _begin_restored(self) -> None:
+        """Begin with a savepoint, if there is one; nothing of it is the job's own before its first epoch is over."""
+        if self.restored is not None:
+            self.incarnation = self.restored.manifest.incarnation = self.restored.named(self.storage, self.incarnation)
+            self._follow(self.restored.manifest, self._trust or self.restored.start.trust)
+
+    def take_over(self, before: Coordinator) -> None:
+        """Go on for another attempt of this process: what that published needs no repetition, its files are our own."""
+        self.published, self._judged, self._is_successor = before.published, before._judged, True
+
+    def _follow(self, manifest: Manifest, trust: bool) -> None:
+        self.manifest = manifest
+        self._outlets.know_as(manifest.known_as)
+        adopt_classes(self.plan.classes)
+        adopt_modules(self.plan.modules)
+        if not trust:
+            self._judged = self._judged if self._is_successor else manifest.epoch
+            judge_texts(time.memory for time in manifest.lanes.values())
+        self.lanes.restore(manifest)
         # Whether any timers wait is known when an epoch has looked; a quiet source must not keep it from looking.
         self._pending_timers = int(uses_processing_time(self.plan))
-        self._tell_restored(found)
-        if not self._is_settled(found):
-            self.commit_sinks(found)
-            self._settle(found)
-        return found
+        self._tell_restored(manifest)
 
     def _is_settled(self, manifest: Manifest) -> bool:
         """Whether a job has ended and its sinks have published everything: then nothing is published again."""
-        return manifest.finished and f"{manifest.epoch:012d}" in self.storage.list(SETTLED)
+        return f"{manifest.epoch:012d}" in self.storage.list(SETTLED)
+
+    def settle(self) -> None:
+        """Leave a mark, when a job ends in good order, that nothing is left to be published."""
+        done = self.committed
+        if done is not None and done is self.manifest and not done.finished:
+            self._settle(done)
 
     def _settle(self, manifest: Manifest) -> None:
-        if manifest.finished:
-            # Without the mark sinks are only asked to publish once more: no reason to fail a job that has ended.
-            with suppress(OSError):
-                self.storage.create(f"{SETTLED}/{manifest.epoch:012d}", b"")
+        # Without the mark sinks are only asked to publish once more: no reason to fail a job that has ended.
+        with suppress(OSError):
+            for older in self.storage.list(SETTLED):
+                self.storage.delete(f"{SETTLED}/{older}")
+            self.storage.create(f"{SETTLED}/{manifest.epoch:012d}", b"")
 
     def _tell_restored(self, found: Manifest) -> None:
         kept = {uid: rows for uid, rows in found.entries.items() if rows}
@@ -148,6 +192,11 @@ class Coordinator:
         """Return the splits of every source that is read by ranges."""
         return self._splits.splits
 
+    @property
+    def halts(self) -> Mapping[tuple[int, int], int]:
+        """Where splits are to be left as they stand, by source and split."""
+        return self._splits.halts
+
     def look_for_splits(self, now: int) -> None:
         """Take in parts of logs that have come up while the job runs."""
         for node, split in self._splits.look(now):
@@ -168,7 +217,7 @@ class Coordinator:
             now = max(now, self.manifest.now)
         watermarks = {} if self.manifest is None else self.manifest.watermarks
         return EpochContext(
-            self.plan.name,
+            self.plan.name if self.manifest is None else self.manifest.known_as,
             self.incarnation,
             self.epoch + 1,
             now,
@@ -176,19 +225,27 @@ class Coordinator:
             finishing,
             {self._ids[uid]: watermark for uid, watermark in watermarks.items() if uid in self._ids},
             tuple(ranges),
-            handles_of(self.plan, self.manifest, self.layout()),
+            self._handles(),
             is_final,
             storage=self.storage,
+            judged=self._judged,
+            trusts=self._trust,
         )
+
+    def _handles(self) -> Mapping[tuple[int, int], tuple[StateHandle, ...]]:
+        if self.restored is not None and self.manifest is self.restored.manifest:
+            return self.restored.handles()
+        return handles_of(self.plan, self.manifest, self.layout())
 
     def layout(self) -> dict[str, list[int]]:
         """Return which operator is where; state moves if this differs from the manifest's."""
         return {op.uid: [op.level, op.parallelism] for op in self.plan.operators if op.level}
 
     def complete(self, context: EpochContext, reports: Sequence[TaskReport], spark: Mapping[str, Any]) -> Manifest:
-        """Commit an epoch: ledger, manifest, sinks."""
+        """Commit an epoch: ledger, manifest, sinks; some sinks show it before."""
         check_reports(self.plan, context, reports)
         inline = InlineFile(f"epochs/{context.epoch:012d}-{uuid.uuid4().hex[:8]}.bin")
+        output = self._outlets.take(reports, inline.store)
         new = Manifest(
             self.plan.name,
             self.incarnation,
@@ -203,23 +260,29 @@ class Coordinator:
             watermarks=self._watermarks(reports),
             state=next_state(context, reports, lambda new: self._stored_state(new, inline)),
             entries=self._entries(reports),
-            committables=self._committables(reports, inline),
+            committables=output.named,
             counters=counters_after(self.manifest, reports, self.plan),
             metrics=metrics_after(self.manifest, reports, self.plan, context.now),
             spark=dict(spark),
             finished=context.is_final,
+            operators=self._operators,
+            started_from={} if self.manifest is None else self.manifest.started_from,
         )
         self.lanes.advance(context, reports, new)
+        self._outlets.show(new.epoch, output)
         self._publish(new, inline)
         self.manifest = new
         self._pending_timers = sum(
             rows for report in reports for name, rows in report.entries.items() if name.endswith("#processing-timers")
         )
         self._tell_late(reports, new)
-        self.commit_sinks(new, inline)
-        self._settle(new)
+        self._outlets.publish(new, output)
+        self.published = new.epoch
+        if new.finished:
+            self._settle(new)
         self._splits.tell_committed(new)
-        self._garbage.committed(new)
+        self.garbage.committed(new)
+        self.committed = new
         return new
 
     def _tell_late(self, reports: Sequence[TaskReport], new: Manifest) -> None:
@@ -230,6 +293,9 @@ class Coordinator:
                 for note in notes:
                     _LOG.warning("late record in %r (%s): %s", op.uid, op.node.location, note)
         for op in self.plan.operators if new.finished else ():
+            dead = new.counters.get(op.uid, {}).get(DEAD_LETTERS, 0)
+            if dead:
+                _LOG.warning("%r (%s) could not process %s records", op.uid, op.node.location, f"{dead:,}")
             late = new.counters.get(op.uid, {}).get("late", 0)
             if late and late_output(op.node) is None:
                 _LOG.warning("%r (%s) dropped %s late records", op.uid, op.node.location, f"{late:,}")
@@ -289,18 +355,6 @@ class Coordinator:
         stored = replace(new.files[-1], path=inline.path, offset=inline.add(new.data))
         return replace(new, files=(*new.files[:-1], stored), data=None)
 
-    def _committables(self, reports: Sequence[TaskReport], inline: InlineFile) -> dict[str, list[Any]]:
-        found: dict[str, list[Any]] = {}
-        for report in sorted(reports, key=lambda r: (r.level, r.partition)):
-            for node, committable in report.committables.items():
-                if isinstance(committable, bytes):
-                    at = {"stored": True, "path": inline.path, "offset": inline.add(committable)}
-                    committable = {**at, "length": len(committable), "checksum": checksum(committable)}
-                else:
-                    json.dumps(committable)
-                found.setdefault(self._uids[node], []).append(committable)
-        return found
-
     def _entries(self, reports: Sequence[TaskReport]) -> dict[str, int]:
         """Return how much state each operator has."""
         entries: dict[str, int] = {}
@@ -311,35 +365,11 @@ class Coordinator:
                     entries[uid] = entries.get(uid, 0) + rows
         return entries
 
-    def commit_sinks(self, manifest: Manifest, inline: InlineFile | None = None) -> None:
-        """Let every sink make visible what the manifest names; doing so twice must do no harm."""
-        for uid, committables in manifest.committables.items():
-            node = self._ids.get(uid)
-            committer = self._committers.get(node) if node is not None else None
-            if committer is not None:
-                parts = [self._stored(part, inline) for part in committables]
-                try:
-                    committer.commit(manifest.job, uid, manifest.epoch, parts)
-                except FlintstreamError:
-                    raise
-                except Exception as error:
-                    what = f"sink {uid!r} could not publish epoch {manifest.epoch} ({type(error).__name__}: {error})"
-                    raise SinkError(
-                        describe(what, None, "start the job again: it begins with that"), uid=uid
-                    ) from error
-
-    def _stored(self, part: Any, inline: InlineFile | None) -> Any:
-        if isinstance(part, dict) and "pieces" in part:
-            return {**part, "pieces": [partial(self._stored, piece, None) for piece in part["pieces"]]}
-        if not (isinstance(part, dict) and part.get("stored") is True):
-            return part
-        if inline is not None:
-            return inline.part(part["offset"])
-        data = self.storage.read(part["path"], part["offset"], part["length"])
-        if checksum(data) != part["checksum"]:
-            what = f"output of the last epoch in {part['path']!r} is damaged"
-            raise CorruptStateError(describe(what, None, "restore another checkpoint or savepoint"))
-        return data
+    def commit_sinks(self, manifest: Manifest) -> None:
+        """Let sinks publish once more what a manifest names, unless they did in this process; twice must do no harm."""
+        if manifest.epoch != self.published:
+            self._outlets.finish(manifest)
+            self.published = manifest.epoch
 
 
 class InlineFile:
@@ -358,9 +388,10 @@ class InlineFile:
         self._length += len(data)
         return offset
 
-    def part(self, offset: int) -> bytes:
-        """Return the bytes that were added there."""
-        return self._parts.get(offset, b"")
+    def store(self, data: bytes) -> dict[str, Any]:
+        """Append output of a sink, and return what names it."""
+        at = {"stored": True, "path": self.path, "offset": self.add(data)}
+        return {**at, "length": len(data), "checksum": checksum(data)}
 
     def whole(self) -> bytes:
         """Return all bytes."""

@@ -89,7 +89,7 @@ class Sender:
 
 
 def write_blob(batch: Batch, chunk: Any) -> bytes:
-    """Return the Arrow stream of a batch; columns that go up in even steps (by 0, mostly, or by 1) are in its schema."""
+    """Return the Arrow stream of a batch; columns of even steps (by 0, mostly, or by 1) are in its schema."""
     array, kind = batch.values.column()
     arrays: list[pa.Array] = [array]
     fields = [field_of("value", array, kind)]

@@ -40,6 +40,21 @@ class StateFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoredFile(StateFile):
+    """A file of a savepoint, or of another job's checkpoint: it is elsewhere, and operators may have other uids now.
+
+    `uids` are those of today by the former ones. A part of a savepoint has the name of its `table`, its digest, and the
+    least and greatest key group of its rows. Such a file is read once, when a job starts; no manifest names it.
+    """
+
+    storage: Storage
+    uids: Mapping[str, tuple[str, ...]]
+    table: str = ""
+    sha256: str = ""
+    groups: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StateHandle:
     """The state of one partition: its files, oldest first, and the tokens of the attempts that wrote recent epochs.
 
@@ -54,7 +69,11 @@ class StateHandle:
 
 @dataclass(frozen=True, slots=True)
 class EpochContext:
-    """The driver's word to all tasks of one epoch; `handles` are by level and partition, or EVERY_PARTITION."""
+    """The driver's word to all tasks of one epoch; `handles` are by level and partition, or EVERY_PARTITION.
+
+    State files of epochs up to `judged` were not written by this driver's own tasks: see `state.judge`. With `trusts`
+    the user believes them all.
+    """
 
     job: str
     incarnation: str
@@ -68,6 +87,8 @@ class EpochContext:
     is_final: bool = False
     entries_in_memory: int = ENTRIES_IN_MEMORY
     storage: Storage | None = None
+    judged: int | None = None
+    trusts: bool = False
 
 
 EVERY_PARTITION = -1

@@ -7,13 +7,17 @@ file tells by its name in which epoch it was written, and if that is committed w
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from contextlib import suppress
 
 from flintstream.engine import manifest as manifests
 from flintstream.engine.manifest import Manifest
+from flintstream.errors import CorruptStateError
 from flintstream.state.storage import Storage
 
+_LOG = logging.getLogger("flintstream")
 SWEEP_EVERY = 100
 """Epochs between two looks for files of dead attempts."""
 
@@ -21,6 +25,7 @@ _EPOCH_IN_NAME = {
     "epochs": re.compile(r"(\d+)-"),
     "state": re.compile(r"\d+-\d+-(\d+)-"),
     "output": re.compile(r"\d+-\d+-(\d+)-"),
+    manifests.FOLDER: re.compile(r"(\d+)\.json\."),  # only what was never finished
 }
 
 
@@ -31,36 +36,66 @@ class Garbage:
         self._storage = storage
         self._retained = retained
         self._kept: list[Manifest] = []
+        self._pinned: list[Manifest] = []
+        self._released: list[Manifest] = []
+        self._lock = threading.Lock()
+
+    def pin(self, manifest: Manifest) -> bool:
+        """Keep what a manifest names until it is released, whatever comes after it; False if that is too late."""
+        with self._lock:
+            if all(manifest.epoch != each.epoch for each in self._kept):
+                return False
+            self._pinned.append(manifest)
+            return True
+
+    def release(self, manifest: Manifest) -> None:
+        """Let go of a pinned manifest; what nobody else names is deleted with the next commit."""
+        with self._lock:
+            self._pinned.remove(manifest)
+            self._released.append(manifest)
 
     def recover(self) -> None:
         """Take over the manifests that are there, and tidy up behind a driver that may have been killed."""
         names = self._storage.list(manifests.FOLDER)
         paths = [f"{manifests.FOLDER}/{name}" for name in names[-self._retained :]]
-        self._kept = [Manifest.from_bytes(self._storage.read(path), path) for path in paths]
+        for path in paths:
+            self._take_over(path, is_newest=path == paths[-1])
         for name in names[: -self._retained]:
             self._delete(f"{manifests.FOLDER}/{name}")
         self._sweep()
 
+    def _take_over(self, path: str, is_newest: bool) -> None:
+        try:
+            self._kept.append(Manifest.from_bytes(self._storage.read(path), path))
+        except CorruptStateError as error:
+            if is_newest:
+                raise
+            # Nobody needs it as long as the newest is whole.
+            _LOG.warning("an older checkpoint is lost: %s", error)
+
     def committed(self, new: Manifest) -> None:
         """Delete what only manifests that are too old by now have named."""
-        self._kept.append(new)
-        while len(self._kept) > self._retained:
-            old = self._kept.pop(0)
-            for path in old.files() - self._live():
+        with self._lock:
+            self._kept.append(new)
+            old = self._kept[: -self._retained]
+            self._kept = self._kept[-self._retained :]
+            for each in old:
+                self._delete(manifests.path_of(each.epoch))
+            for path in set[str]().union(*(each.files() for each in (*old, *self._released))) - self._live():
                 self._delete(path)
-            self._delete(manifests.path_of(old.epoch))
-        if new.finished or new.epoch % SWEEP_EVERY == 0:
-            self._sweep()
+            self._released.clear()
+            if new.finished or new.epoch % SWEEP_EVERY == 0:
+                self._sweep()
 
     def _live(self) -> set[str]:
-        return set[str]().union(*(manifest.files() for manifest in self._kept))
+        return set[str]().union(*(manifest.files() for manifest in (*self._kept, *self._pinned)))
 
     def _sweep(self) -> None:
         """Delete the files of dead attempts."""
         live, newest = self._live(), self._kept[-1].epoch
         for folder, pattern in _EPOCH_IN_NAME.items():
-            for name in self._storage.list(folder):
-                written = pattern.match(name)
+            for name in (*self._storage.list(folder), *self._storage.abandoned(folder)):
+                written = pattern.match(name.lstrip("."))
                 if written is not None and int(written[1]) <= newest and f"{folder}/{name}" not in live:
                     self._delete(f"{folder}/{name}")
 

@@ -12,14 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flintstream.engine.bad_records import set_apart
 from flintstream.engine.envelope import DRIVER, Envelope, Sender
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport, producer_id
+from flintstream.engine.guarded import guarded
 from flintstream.engine.inbox import Inbox
 from flintstream.engine.router import Router
 from flintstream.engine.staging import Staging
-from flintstream.errors import FlintstreamError, UserFunctionError
+from flintstream.errors import FlintstreamError
 from flintstream.graph.nodes import SinkNode, SourceNode, TimestampsNode, logs_late
 from flintstream.model.connect import WriterContext
+from flintstream.model.dead_letters import DEAD_LETTERS, ErrorPolicy
 from flintstream.model.time import MIN_TIMESTAMP
 from flintstream.ops.batch import Batch, Values
 from flintstream.ops.clock import LaneTime
@@ -114,10 +117,13 @@ class LevelTask:
         for place in self.places.values():
             self._wire_outputs(place.planned, place.local, place.routers)
         self._source_types: dict[int, Conform] = {}
+        self._lenient: dict[int, ErrorPolicy] = {}
         self._source_links: dict[int, tuple[dict[str, list[Link]], dict[str, list[Router]]]] = {}
         for planned in self.plan.at_level(self.level):
             if isinstance(planned.node, SourceNode):
                 self._source_links[planned.id] = ({}, {})
+                if planned.node.on_error is not None and planned.node.on_error.errors:
+                    self._lenient[planned.id] = planned.node.on_error
                 if planned.node.output_type is not None:
                     node = planned.node
                     self._source_types[planned.id] = conform_to(planned.node.output_type, node.name, node.location)
@@ -198,7 +204,7 @@ class LevelTask:
                 where = (epoch.job, uid, epoch.epoch, self.partition, token, parallelism, epoch.incarnation, stage)
                 place.operator.begin(WriterContext(*where))
         for router in self._routers():
-            router.sent = {}
+            router.begin(epoch.epoch)
         return TaskReport(self.level, self.partition, attempt, token)
 
     def _routers(self) -> Iterator[Router]:
@@ -235,15 +241,17 @@ class LevelTask:
             for values in chunk.values:
                 if not len(values):
                     continue
-                timestamps = values.timestamps
+                batch = untimed(values, times[0], values.timestamps)
+                counts = report.counters.setdefault(chunk.source, {"out": 0})
+                if (policy := self._lenient.get(chunk.source)) is not None:
+                    batch, letters = set_apart(batch, self.plan.operator(chunk.source).uid)
+                    counts[DEAD_LETTERS] = counts.get(DEAD_LETTERS, 0) + len(letters)
+                    if policy.tag is not None:
+                        self._hand_out(local, routers, letters, policy.tag)
                 if chunk.source in self._source_types:
-                    values = self._source_types[chunk.source](values)
-                batch = untimed(values, times[0], timestamps)
-                report.counters.setdefault(chunk.source, {"out": 0})["out"] += len(batch)
-                for link in local.get(MAIN, ()):
-                    self.call(link, batch)
-                for router in routers.get(MAIN, ()):
-                    self.send(router, batch)
+                    batch = batch.with_values(self._source_types[chunk.source](batch.values))
+                counts["out"] += len(batch)
+                self._hand_out(local, routers, batch, MAIN)
                 yield from self.drain()
             yield from self._flush()
             for owner, each in zip(self._timed(chunk.source), times, strict=True):
@@ -252,6 +260,13 @@ class LevelTask:
                     report.chunks.append(each.steps())
         for router in self._routers():
             yield from router.flush(self.sender)
+
+    def _hand_out(self, local: dict[str, list[Link]], routers: dict[str, list[Router]], batch: Batch, tag: str) -> None:
+        """Send records of a source on."""
+        for link in local.get(tag, ()) if len(batch) else ():
+            self.call(link, batch)
+        for router in routers.get(tag, ()) if len(batch) else ():
+            self.send(router, batch)
 
     def _flush(self) -> Iterator[Envelope]:
         """Let operators emit what they still hold, those before others first, and yield what is in the outbox."""
@@ -366,23 +381,3 @@ class LevelTask:
 
 def _nothing() -> None:
     """What a level does after a run unless its state needs more."""
-
-
-class guarded:
-    """Turns whatever a user's function raises into one error that names the operator and the user's line."""
-
-    __slots__ = ("_planned",)
-
-    def __init__(self, planned: PlannedOperator) -> None:
-        self._planned = planned
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        node, uid = self._planned.node, self._planned.uid
-        if isinstance(error, FlintstreamError):
-            if error.location is None:
-                raise error.at(node.location, uid) from None
-        elif isinstance(error, Exception):
-            raise UserFunctionError.from_exception(error, operator=node.name, uid=uid, declared=node.location) from None

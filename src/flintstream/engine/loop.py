@@ -5,6 +5,7 @@ How an epoch's tasks are executed is a function handed in: Spark's, or a plain l
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +17,12 @@ from flintstream.engine.epoch import EpochContext, ReadRange, TaskReport
 from flintstream.engine.manifest import Manifest
 from flintstream.engine.options import JobOptions
 from flintstream.engine.pacing import Pacer
+from flintstream.engine.replay_catchup import CatchUp
 from flintstream.engine.restraint import Restraint, SplitName
+from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.errors import CommitError, CorruptStateError, LedgerError, describe
 
+_LOG = logging.getLogger("flintstream")
 RunEpoch = Callable[[EpochContext], Sequence[TaskReport]]
 LEDGER_TRIES = 4
 IDLE_SECONDS = 0.01
@@ -35,11 +39,22 @@ class Listener(Protocol):
 class EpochLoop:
     """Runs epochs until the sources end or someone stops it."""
 
-    def __init__(self, coordinator: Coordinator, options: JobOptions, run: RunEpoch, listener: Listener | None) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        options: JobOptions,
+        run: RunEpoch,
+        listener: Listener | None,
+        catch_up: CatchUp | None = None,
+        desk: SavepointDesk | None = None,
+    ) -> None:
         self._coordinator = coordinator
         self._options = options
         self._run = run
         self._listener = listener
+        self._catch_up = catch_up or CatchUp(coordinator.plan)
+        self._desk = desk or SavepointDesk(coordinator.storage)
+        self._overrun: frozenset[int] | None = None
         self._stop = threading.Event()
         self._failures = 0
         target = options.interval_ms or TARGET_MS
@@ -60,6 +75,15 @@ class EpochLoop:
         return self._stop.is_set()
 
     @property
+    def waits_for_spark(self) -> bool:
+        """Whether it is not known yet that streams which Spark reads have nothing more for now."""
+        return self._catch_up.waits_for_spark
+
+    def spark_waits(self) -> None:
+        """Take in that they have nothing more for now."""
+        self._catch_up.spark_waits(self._coordinator.epoch)
+
+    @property
     def _is_finished(self) -> bool:
         manifest = self._coordinator.manifest
         return manifest is not None and manifest.finished
@@ -67,7 +91,10 @@ class EpochLoop:
     def run(self) -> bool:
         """Run until the end; return whether the sources were read to their end."""
         while not self._stop.is_set():
-            if self._is_finished:
+            self.attend()
+            if self._desk.wants_stop and self.conclude():
+                return not self._desk.is_cancelled
+            if self._is_finished or self.has_halted():
                 return True
             started = time.monotonic()
             if not self._step():
@@ -78,10 +105,59 @@ class EpochLoop:
                 self._stop.wait(pause)
         return False
 
+    def attend(self) -> None:
+        """Let savepoints be taken that were asked for."""
+        self._desk.attend(self._coordinator)
+        if self._desk.has_work and not self._desk.wants_stop:
+            self._begin_at_all()
+            self._desk.attend(self._coordinator)
+
+    def attend_beside(self) -> None:
+        """Let savepoints be taken while an epoch may be at work: of the one before it."""
+        self._desk.attend(self._coordinator)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether another process has cancelled the job."""
+        return self._desk.is_cancelled
+
+    @property
+    def wants_stop(self) -> bool:
+        """Whether the job is to end with a savepoint."""
+        return self._desk.wants_stop
+
+    def conclude(self, drain: Callable[[], None] | None = None) -> bool:
+        """Take the savepoint with which the job is to end; return whether it ends now."""
+        self._begin_at_all()
+        return self._desk.conclude(self._coordinator, drain or (lambda: self.close_with({})))
+
+    def _begin_at_all(self) -> None:
+        """Run an epoch without input if there is no checkpoint yet of which a savepoint could be taken."""
+        if self._coordinator.committed is None:
+            self.run_epoch(self._coordinator.begin(int(time.time() * 1000), (), frozenset(), False), {})
+
+    def has_halted(self) -> bool:
+        """Whether every split was read to where the job is to leave it as it stands, if there is such a place."""
+        halts = self._coordinator.halts
+        if not halts:
+            return False
+        positions = self._coordinator.positions()
+        closed, _ = self._restrained(positions, int(time.time() * 1000))
+        limits = {
+            (node, split.number): halts.get((node, split.number), split.end)
+            for node, splits in self._coordinator.splits().items()
+            for split in splits
+        }
+        return all(
+            name in closed or (limit is not None and positions[name[0]][name[1]] >= limit)
+            for name, limit in limits.items()
+        )
+
     def _step(self) -> bool:
         """Run one epoch; return False if there is nothing to do yet."""
         now, ranges, ended = self._plan_epoch()
         if not ranges and not ended and not self._coordinator.needs_ticks:
+            self._catch_up.committed(self._coordinator.epoch)
             return False
         self.run_epoch(self._coordinator.begin(now, ranges, self._ending(ranges), ended), {})
         return True
@@ -105,14 +181,30 @@ class EpochLoop:
     def _ending(self, ranges: Sequence[ReadRange]) -> frozenset[int]:
         """Return the lanes that end with these ranges, whether or not any of their records gets as far as a level."""
         lanes = self._coordinator.lanes
-        return frozenset(lane for piece in ranges if piece.last for lane in lanes.lanes_of(piece.source, piece.split))
+        ending = frozenset(lane for piece in ranges if piece.last for lane in lanes.lanes_of(piece.source, piece.split))
+        if self._overrun is None:
+            self._overrun = self._ended_before()
+        return ending | self._overrun & lanes.unfinished() if self._overrun else ending
+
+    def _ended_before(self) -> frozenset[int]:
+        """Return the lanes of splits that were read beyond their end before there was one: nothing comes of them."""
+        lanes, positions = self._coordinator.lanes, self._coordinator.positions()
+        return frozenset(
+            lane
+            for node, splits in self._coordinator.splits().items()
+            for split in splits
+            if split.end is not None and split.start < split.end <= positions[node][split.number]
+            for lane in lanes.lanes_of(node, split.number)
+        )
 
     def _plan_epoch(self) -> tuple[int, list[ReadRange], bool]:
         now = int(time.time() * 1000)
         self._coordinator.look_for_splits(now)
         positions = self._coordinator.positions()
         closed, paused = self._restrained(positions, now)
-        ranges = self._pacer.next_ranges(positions, now, closed | paused, self._coordinator.available())
+        available = self._coordinator.available()
+        ranges = self._pacer.next_ranges(positions, now, closed | paused, available)
+        self._catch_up.planned(self._coordinator.splits(), positions, ranges, available, closed)
         return now, ranges, self._all_read(positions, ranges, closed)
 
     def _restrained(
@@ -163,17 +255,25 @@ class EpochLoop:
                 ledger_failures += 1
                 if ledger_failures == LEDGER_TRIES:
                     raise
-            except CommitError:
-                self._failures += 1
-                if self._failures > self._options.tolerable_failures or self._coordinator.epoch == context.epoch:
-                    raise
-                self._stop.wait(0.2 * self._failures)
+            except CommitError as error:
+                self._tolerate(error, context.epoch)
         self._failures = 0
         seconds = time.monotonic() - started
         self._pacer.took(sum(piece.end - piece.start for piece in context.ranges), seconds)
         if self._listener is not None:
             self._listener(manifest, reports, seconds)
+        self._catch_up.committed(manifest.epoch)
         return manifest
+
+    def _tolerate(self, error: CommitError, epoch: int) -> None:
+        """Wait a little before an epoch that could not be made durable runs again, unless that was once too often."""
+        self._failures += 1
+        most = self._options.tolerable_failures
+        if self._failures > most or self._coordinator.epoch == epoch:
+            error.add_note(f"{self._failures} failures in a row to write epoch {epoch}; {most} are tolerable")
+            raise error
+        _LOG.warning("failure %d of %d tolerable ones: %s; the epoch runs again", self._failures, most, error)
+        self._stop.wait(0.2 * self._failures)
 
     def _run_tasks(self, context: EpochContext) -> Sequence[TaskReport]:
         try:

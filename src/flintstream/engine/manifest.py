@@ -18,6 +18,8 @@ from flintstream.state.storage import Storage
 
 FOLDER = "manifests"
 FORMAT = 1
+SETTLED = "settled"
+"""The folder of a mark that a job leaves when it has ended and all its output is published."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class Manifest:
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     spark: dict[str, Any] = field(default_factory=dict[str, Any])
     finished: bool = False
+    operators: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    started_from: dict[str, str] = field(default_factory=dict[str, str])
 
     def to_bytes(self) -> bytes:
         """Return the document."""
@@ -56,10 +60,15 @@ class Manifest:
         """Return the document's digest, by which its successor names it."""
         return hashlib.sha256(self.to_bytes()).hexdigest()[:32]
 
+    @property
+    def known_as(self) -> str:
+        """The name by which sinks know the job: epochs of a job that began with a savepoint have been there before."""
+        return f"{self.job}@{self.incarnation}" if self.started_from else self.job
+
     def files(self) -> set[str]:
         """Return the paths of all files it names."""
         paths = {file.path for handle in self.state.values() for file in handle.files}
-        paths |= {path for parts in self.committables.values() for part in parts for path in _stored_paths(part)}
+        paths |= {path for parts in self.committables.values() for part in parts for path in stored_paths(part)}
         return paths
 
     @staticmethod
@@ -77,9 +86,9 @@ class Manifest:
             document["positions"] = {
                 uid: {int(k): v for k, v in by_split.items()} for uid, by_split in document["positions"].items()
             }
-            document["lanes"] = {int(k): _lane(v) for k, v in document["lanes"].items()}
+            document["lanes"] = {int(k): lane_from(v) for k, v in document["lanes"].items()}
             document["lane_owners"] = {int(k): v for k, v in document["lane_owners"].items()}
-            document["state"] = {k: _handle(v) for k, v in document["state"].items()}
+            document["state"] = {k: _handle(v, document["epoch"]) for k, v in document["state"].items()}
             return Manifest(**document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"manifest {where!r} cannot be read ({error})"
@@ -99,7 +108,7 @@ def _attributes(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
-def _stored_paths(part: Any) -> list[str]:
+def stored_paths(part: Any) -> list[str]:
     """Return the files in the checkpoint directory that a committable names: its own, or those of its pieces."""
     if not isinstance(part, dict):
         return []
@@ -107,17 +116,26 @@ def _stored_paths(part: Any) -> list[str]:
     if document.get("stored") is True and "path" in document:
         return [document["path"]]
     pieces = document.get("pieces")
-    return [path for piece in cast("list[Any]", pieces) for path in _stored_paths(piece)] if pieces else []
+    return [path for piece in cast("list[Any]", pieces) for path in stored_paths(piece)] if pieces else []
 
 
-def _lane(document: dict[str, Any]) -> LaneTime:
-    positions, watermarks = document.pop("pending")
-    estimates = tuple((watermark, share) for watermark, share in document.pop("estimates"))
-    return LaneTime(**document, pending=(tuple(positions), tuple(watermarks)), estimates=estimates)
+def lane_from(document: dict[str, Any]) -> LaneTime:
+    """Return a lane as JSON has it."""
+    values = dict(document)
+    positions, watermarks = values["pending"]
+    values["pending"] = (tuple(positions), tuple(watermarks))
+    values["estimates"] = tuple((watermark, share) for watermark, share in values["estimates"])
+    return LaneTime(**values)
 
 
-def _handle(document: dict[str, Any]) -> StateHandle:
+def _handle(document: dict[str, Any], epoch: int) -> StateHandle:
     files = tuple(StateFile(**file) for file in document["files"])
+    for file in files:
+        numbers = (file.offset, file.length, file.checksum, file.rows, file.first_epoch, file.last_epoch)
+        # Whoever made the manifest decides by these which files are believed, see `state.judge`.
+        if not all(type(number) is int for number in numbers) or file.last_epoch > epoch:
+            msg = f"state file {file.path!r:.100} has impossible numbers"
+            raise ValueError(msg)
     tokens = tuple((epoch, token) for epoch, token in document["tokens"])
     return StateHandle(files, tokens, tuple(document["groups"]), document["entries"])
 

@@ -40,6 +40,7 @@ from flintstream.engine.statefiles import (
 from flintstream.state.backend import KeyedBackend
 from flintstream.state.disk import ROWS_PER_WRITE, Changes, Mark, View, WorkingStore, remove_store
 from flintstream.state.evolution import reading
+from flintstream.state.judge import judge
 from flintstream.state.spill import Spill
 from flintstream.state.storage import Storage
 from flintstream.state.table import GONE, Table, is_resident, parts_of, read_rows, within
@@ -165,7 +166,7 @@ class PartitionState:
         """Yield the rows of a changelog batch, a stretch at a time."""
         for start in range(0, batch.num_rows, ROWS_PER_WRITE):
             with reading(name, uid_of(name, self._backends)):
-                entries, values, gone = read_rows(batch.slice(start, ROWS_PER_WRITE), parts_of(batch))
+                entries, values, gone = read_rows(judge(batch.slice(start, ROWS_PER_WRITE)), parts_of(batch))
             for entry, value, removed in zip(entries, values, gone, strict=True):
                 yield entry, GONE if removed else value
 

@@ -13,6 +13,7 @@ from flintstream.engine.loop import Listener
 from flintstream.engine.manifest import Manifest
 from flintstream.engine.options import JobOptions
 from flintstream.graph.nodes import SinkNode, SourceNode
+from flintstream.model.dead_letters import DEAD_LETTERS
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.planner.plan import Plan
 
@@ -51,6 +52,8 @@ class ProgressLine:
         words = [f"epoch {manifest.epoch}", f"{read:,} in", f"{written:,} out"]
         if late:
             words.append(f"{late:,} late")
+        if dead := sum(counts.get(DEAD_LETTERS, 0) for counts in manifest.counters.values()):
+            words.append(f"{dead:,} dead letters")
         words += [f"watermark {clock(min(known))}" if known else "no watermark yet", f"{seconds:.1f} s"]
         return " · ".join(words)
 

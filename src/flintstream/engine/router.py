@@ -44,6 +44,11 @@ class Router:
             self._combiner = combiner_of(link, target, max_parallelism)
         self.sent: dict[int, int] = {}
 
+    def begin(self, epoch: int) -> None:
+        """Prepare for an epoch's records. Turns are counted from its number, so that an attempt repeats another's."""
+        self.sent = {}
+        self._turn = self._partition + epoch
+
     @property
     def edge(self) -> int:
         """The edge's number."""

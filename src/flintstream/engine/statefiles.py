@@ -8,15 +8,19 @@ written. So being behind costs little, and every row is rewritten a bounded numb
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from flintstream.engine.epoch import NewState, StateFile, StateHandle
+from flintstream.engine.epoch import NewState, RestoredFile, StateFile, StateHandle
 from flintstream.errors import CorruptStateError, describe
 from flintstream.state.backend import KeyedBackend, adds_up, merged
 from flintstream.state.changelog import checksum, pack, unpack
+from flintstream.state.judge import foretell, marked
+from flintstream.state.parquet import read_part
 from flintstream.state.storage import Storage
 from flintstream.state.table import Table, write_rows
 
@@ -31,11 +35,44 @@ Tables = Mapping[str, pa.RecordBatch]
 
 def read_file(storage: Storage, file: StateFile) -> dict[str, pa.RecordBatch]:
     """Return the tables of one file, after checking that its bytes are what was written."""
+    if isinstance(file, RestoredFile):
+        tables = read_restored(file)
+    else:
+        tables = unpack(_bytes_of(storage, file), file.path)
+    return marked(tables, file.last_epoch)
+
+
+def _bytes_of(storage: Storage, file: StateFile) -> bytes:
     data = storage.read(file.path, file.offset, file.length)
     if len(data) != file.length or checksum(data) != file.checksum:
         what = f"state file {file.path!r} is damaged ({len(data)} of {file.length} bytes at {file.offset})"
         raise CorruptStateError(describe(what, None, "restore another checkpoint or savepoint"))
-    return unpack(data, file.path)
+    return data
+
+
+def read_restored(file: RestoredFile) -> dict[str, pa.RecordBatch]:
+    """Return the tables of a file of a savepoint or of another job's checkpoint, under the uids of today."""
+    if not file.table:
+        tables = unpack(_bytes_of(file.storage, file), file.path)
+    else:
+        data = file.storage.read(file.path)
+        if len(data) != file.length or hashlib.sha256(data).hexdigest() != file.sha256:
+            what = f"state file {file.path!r} of the savepoint is damaged ({len(data)} of {file.length} bytes)"
+            raise CorruptStateError(describe(what, str(getattr(file.storage, "root", "")), "use another savepoint"))
+        tables = {file.table: _as_changelog(read_part(data, file.path, file.rows))}
+    found: dict[str, pa.RecordBatch] = {}
+    for name, batch in tables.items():
+        uid = uid_of(name, file.uids)
+        if uid is not None:
+            found.update({f"{now}{name[len(uid) :]}": batch for now in file.uids[uid]})
+    return found
+
+
+def _as_changelog(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of a savepoint as a changelog has them: it tells of each whether it was removed."""
+    if adds_up(batch):
+        return batch
+    return batch.append_column(pa.field("gone", pa.bool_()), pa.array(np.zeros(batch.num_rows, bool)))
 
 
 def files_since(handles: Sequence[StateHandle], epoch: int, token: str | None) -> tuple[bool, list[StateFile]]:
@@ -193,6 +230,7 @@ def new_file(
     tables: Tables, storage: Storage, epochs: tuple[int, int], path: str, is_snapshot: bool
 ) -> tuple[StateFile, bytes | None]:
     """Return the file of some tables; a small one is not written, but its bytes are returned with it."""
+    foretell(tables)
     data = pack(tables)
     file = StateFile(path, 0, len(data), checksum(data), rows_of(tables), *epochs, is_snapshot)
     if len(data) <= INLINE_BYTES:

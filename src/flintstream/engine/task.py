@@ -16,7 +16,8 @@ import numpy as np
 
 from flintstream.engine.envelope import DRIVER, Envelope
 from flintstream.engine.epoch import EpochContext, ReadRange, TaskReport
-from flintstream.engine.level import LevelTask, SourceChunk, guarded
+from flintstream.engine.guarded import guarded
+from flintstream.engine.level import LevelTask, SourceChunk
 from flintstream.engine.partition import PartitionState
 from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import LogSource, SplitSource, TimedRecords
@@ -26,6 +27,7 @@ from flintstream.state.classes import adopt_classes
 from flintstream.state.codec import kind_of_arrow
 from flintstream.state.local_folder import remove_job
 from flintstream.state.storage import Storage
+from flintstream.state.trust import adopt_modules, judge_until
 
 READ_BATCH = 1 << 18
 JOBS_KEPT = 4
@@ -107,6 +109,8 @@ def _to_driver(task: LevelTask, report: TaskReport) -> Envelope:
 
 def _take(plan: Plan, epoch: EpochContext, level: int, partition: int) -> LevelTask:
     adopt_classes(plan.classes)
+    adopt_modules(plan.modules)
+    judge_until(epoch.judged, epoch.trusts)
     found = _OPENED.pop((epoch.incarnation, level, partition), None)
     if found is not None and found.plan is not plan:
         # The job was started again with other code.
@@ -158,7 +162,11 @@ def _read(planned: PlannedOperator, source: SplitSource, piece: ReadRange) -> It
         if isinstance(source, LogSource):
             # What makes records of a log's bytes may be the user's.
             with guarded(planned):
-                data = source.read_part(piece.name, begin, end)
+                policy = planned.node.on_error if isinstance(planned.node, SourceNode) else None
+                if policy is not None and policy.errors and source.is_lenient:
+                    data = source.read_part_leniently(piece.name, begin, end, policy.errors)
+                else:
+                    data = source.read_part(piece.name, begin, end)
         else:
             data = source.read(piece.split, begin, end)
         timestamps = None

@@ -13,9 +13,12 @@ from typing import Any
 from flintstream.model.cep import Pattern
 from flintstream.model.cep_functions import PatternProcessFunction
 from flintstream.model.connect import Sink, Source
+from flintstream.model.dead_letters import ErrorPolicy
+from flintstream.model.delivery import Delivery, DeliveryGuarantee, Isolation
 from flintstream.model.functions import AggregateFunction, Function, ReduceFunction
 from flintstream.model.joins_reference import JoinDeclaration
 from flintstream.model.panes import Panes
+from flintstream.model.positions import Place
 from flintstream.model.state import MapStateDescriptor
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.watermarks import WatermarkStrategy
@@ -67,10 +70,24 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode(Node):
-    """Reads records. `native` is a list of column steps that Spark itself runs, in order."""
+    """Reads records. `native` is a list of column steps that Spark itself runs, in order.
+
+    `start_from` and `until` are where reading begins and ends, if the program says more than the source itself. With
+    `is_told` a log hears how far it was read, for whoever watches it there.
+    """
 
     source: Source | None = None
     native: tuple[NativeStep, ...] = ()
+    start_from: Place | None = None
+    until: Place | None = None
+    is_told: bool = True
+    on_error: ErrorPolicy | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it ends by itself."""
+        ends = self.until is not None and not self.until.halts
+        return ends or (self.source is not None and self.source.is_bounded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +112,15 @@ class TimestampsNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionNode(Node):
-    """A user's function. `shape` is map, filter, flat_map, process, keyed_process, reduce; `methods` one per input."""
+    """A user's function. `shape` is map, filter, flat_map, process, keyed_process, reduce; `methods` one per input.
+
+    `on_error` says what becomes of records on which it raises; None for nothing in particular.
+    """
 
     shape: str = "map"
     function: Function | None = None
     methods: tuple[str, ...] = ()
+    on_error: ErrorPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +201,15 @@ def late_output(node: Node) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class SinkNode(Node):
-    """Writes records to the outside."""
+    """Writes records to the outside.
+
+    `guarantee` and `isolation` are what the user asks of it, None for nothing; `delivery` is what became of that.
+    """
 
     sink: Sink | None = None
+    guarantee: DeliveryGuarantee | None = None
+    isolation: Isolation | None = None
+    delivery: Delivery | None = None
 
 
 @dataclass(slots=True)

@@ -18,36 +18,43 @@ from flintstream.engine.job import RunningJob
 from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
 from flintstream.engine.progress import listener_of
+from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.restart import Attempt, start_job
+from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.engine.task import forget, read_range, run_level_task, run_source_task
 from flintstream.errors import UnsupportedError, describe
 from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import SplitSource
 from flintstream.planner.plan import Plan, PlannedOperator
-from flintstream.state.storage import LocalStorage, MemoryStorage, Storage
+from flintstream.state.storage import MemoryStorage, Storage
+from flintstream.state.storage_remote import storage_at
 
 
 def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJob:
     """Start a job in this process; with `background` in a thread, else it has ended when this returns."""
     plan = with_local_files(plan)
     check_sources(plan)
-    storage = MemoryStorage() if options.checkpoint_dir is None else LocalStorage(options.checkpoint_dir)
-    coordinator = Coordinator(plan, storage, options.retained, options.drop_orphans)
-    runner = LocalRunner(plan, storage)
-    loop = EpochLoop(coordinator, options, runner.run_epoch, listener_of(plan, options))
+    storage, catch_up = storage_of(options), CatchUp(plan, options.progress)
+    desk = SavepointDesk(storage, options)
 
-    def body() -> bool:
-        coordinator.recover()
-        try:
-            return loop.run()
-        finally:
-            forget(coordinator.incarnation)
+    def make() -> Attempt:
+        coordinator = Coordinator(
+            plan, storage, options.retained, options.drop_orphans, options.start_from, options.trust_state
+        )
+        runner = LocalRunner(plan, storage)
+        loop = EpochLoop(coordinator, options, runner.run_epoch, listener_of(plan, options), catch_up, desk)
+        return Attempt(coordinator, loop, loop.run, lambda: forget(coordinator.incarnation))
 
-    job = RunningJob(body, loop.stop, lambda: coordinator.manifest)
-    if background:
-        job.start()
-    else:
-        job.run()
-    return job
+    return start_job(make, plan, storage, options, catch_up, desk, background=background)
+
+
+def storage_of(options: JobOptions) -> Storage:
+    """Return where the job's state lives: in memory, if nobody asked to keep it."""
+    if options.checkpoint_dir is None:
+        return MemoryStorage()
+    storage = storage_at(options.checkpoint_dir, options.storage_options)
+    storage.check()
+    return storage
 
 
 def with_local_files(plan: Plan) -> Plan:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from flintstream.errors import InvalidArgumentError, describe
+from flintstream.model.location import refused
 
 
 class RuntimeExecutionMode(Enum):
@@ -136,7 +137,7 @@ class Configuration:
 
     def _set(self, key: str, value: Any) -> Configuration:
         if not key:
-            raise InvalidArgumentError(describe(f"a setting of {value!r} has no name", remedy="give it one"))
+            raise refused(InvalidArgumentError, f"a setting of {value!r} has no name", "give it one")
         self._values[key] = value
         return self
 

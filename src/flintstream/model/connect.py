@@ -8,9 +8,18 @@ makes it visible once the epoch is committed, and must be able to do so twice wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from flintstream.model.delivery import (
+    AT_MOST_ONCE,
+    DIRECT,
+    EXACTLY_ONCE,
+    NO_GUARANTEE,
+    Delivery,
+    DeliveryGuarantee,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,11 @@ class Source(ABC):
     def is_bounded(self) -> bool:
         """Whether it ends by itself."""
 
+    @property
+    def weakness(self) -> str | None:
+        """Why records may be lost or doubled on their way in, as in "is not replayable"; None if they are not."""
+        return None
+
 
 class SplitSource(Source):
     """A source read by ranges of positions, in the tasks themselves."""
@@ -58,6 +72,15 @@ class SplitSource(Source):
     def rate(self) -> float | None:
         """Return the wanted records per second over all splits, or None for as fast as possible."""
         return None
+
+    def positions_at(self, splits: Sequence[Split], timestamp: int) -> Sequence[int]:
+        """Called in the driver; returns the first position of each split that has this time, in ms, or a later one.
+
+        The time is the source's own, as a log keeps it with its records; a split without such a record gives its end.
+        A source that knows no time leaves this as it is, and is then only rewound by positions.
+        """
+        msg = "the source knows no time"
+        raise TypeError(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +122,13 @@ class LogSource(SplitSource):
     @abstractmethod
     def read_part(self, name: str, start: int, end: int) -> Any:
         """Called in a task to read positions `[start, end)` of a part; returns what `read` returns."""
+
+    is_lenient: bool = False
+    """Whether it can set apart what it cannot read, by `read_part_leniently`."""
+
+    def read_part_leniently(self, name: str, start: int, end: int, errors: tuple[type[Exception], ...]) -> Any:
+        """Called instead of `read_part` where `on_error(...)` asks for it: a BadRecord stands for what raised one."""
+        return self.read_part(name, start, end)
 
     def committed(self, positions: Mapping[str, int]) -> None:
         """Called in the driver after each commit with the next position of every part; a failure is no one's loss."""
@@ -149,14 +179,49 @@ class Committer(ABC):
     def commit(self, job: str, uid: str, epoch: int, committables: Sequence[Any]) -> None:
         """Called after the epoch was committed, at least once, in order of epochs.
 
-        After a crash it is called again with the same arguments; doing it twice must equal doing it once.
+        After a crash it is called again with the same arguments; doing it twice must equal doing it once. Of a sink
+        that works at most once it is called once at most. One that shows output early is told of every epoch.
         """
+
+    def show(self, job: str, uid: str, epoch: int, committables: Sequence[Any]) -> None:
+        """Called before the epoch is committed, if the sink works so that readers see what is not committed.
+
+        An epoch that fails is run again, and shown again: what was shown of it before does not count.
+        """
+
+    def roll_back(self, job: str, uid: str, epoch: int) -> None:
+        """Called when a job starts whose sink shows output early: take back what is of later epochs than this."""
+
+
+class HeldTable(ABC):
+    """The rows of a sink that keeps the last record of each key; asked in the driver by whoever repairs them."""
+
+    @property
+    @abstractmethod
+    def key(self) -> tuple[str, ...]:
+        """The names of the fields that make up a key."""
+
+    @abstractmethod
+    def rows(self) -> Iterable[Mapping[str, Any]]:
+        """Return all rows as they are now, with their fields by name."""
+
+    @abstractmethod
+    def fitted(self, records: Sequence[Any]) -> Sequence[Mapping[str, Any]]:
+        """Return records as `rows` would give them once they are written, so that the two can be compared."""
 
 
 class Sink(ABC):
-    """Where records go."""
+    """Where records go.
 
-    delivery: str = "exactly-once"
+    `delivery` names the guarantee that it gives unless told otherwise. One that stages and commits is "exactly-once";
+    one whose writer writes at once is "at-least-once" at best.
+    """
+
+    delivery: str = DeliveryGuarantee.EXACTLY_ONCE.value
+    is_chosen: bool = False
+    """Whether its user has said what it shall guarantee: then what the job says does not change it."""
+    overwrites: bool = False
+    """Whether a record that comes twice leaves what it left the first time, as in an upsert."""
 
     @abstractmethod
     def create_writer(self, context: WriterContext) -> SinkWriter:
@@ -165,3 +230,23 @@ class Sink(ABC):
     @abstractmethod
     def create_committer(self) -> Committer:
         """Called in the driver when the job starts."""
+
+    def deliveries(self) -> tuple[Delivery, ...]:
+        """Return the ways in which it can work; the first is how it does unless told otherwise."""
+        return _USUAL.get(self.delivery, (NO_GUARANTEE,))
+
+    def delivering(self, delivery: Delivery) -> Sink:
+        """Return this sink at work in one of the ways that it named."""
+        return self
+
+    def held_table(self) -> HeldTable | None:
+        """Called in the driver; returns what the sink holds now, if it keeps records by key and can be asked."""
+        return None
+
+
+_USUAL: dict[str, tuple[Delivery, ...]] = {
+    DeliveryGuarantee.EXACTLY_ONCE.value: (EXACTLY_ONCE, AT_MOST_ONCE),
+    DeliveryGuarantee.AT_LEAST_ONCE.value: (DIRECT,),
+    DeliveryGuarantee.AT_MOST_ONCE.value: (AT_MOST_ONCE,),
+}
+"""What can be done with a sink that says nothing but what it guarantees: less than twice is the engine's to see to."""

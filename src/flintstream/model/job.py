@@ -1,20 +1,21 @@
 """A job as its client sees it: identity, status, result, and a handle that answers with futures.
 
-Flink: JobID, JobStatus, JobExecutionResult, CompletableFuture and JobClient of pyflink.common. Savepoints
-join the client when the engine has them.
+Flink: JobID, JobStatus, JobExecutionResult, CompletableFuture and JobClient of pyflink.common.
 """
 
 from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar, cast
 
 from flintstream.errors import InvalidArgumentError, describe
+from flintstream.model.dead_letters import DEAD_LETTERS
+from flintstream.model.guarantee import Guarantee
 
 T = TypeVar("T")
 
@@ -92,13 +93,35 @@ class JobExecutionResult:
         return dict(self.accumulators)
 
     def __str__(self) -> str:
-        late = {uid: counts["late"] for uid, counts in self.accumulators.items() if _has_late(counts)}
+        late, dead = self._counted("late"), self._counted(DEAD_LETTERS)
         told = "".join(f", {count:,} late records in {uid!r}" for uid, count in late.items())
+        told += "".join(f", {count:,} records that {uid!r} could not process" for uid, count in dead.items())
         return f"job {self.job_id} ran for {self.net_runtime_ms} ms{told}"
 
+    def _counted(self, name: str) -> dict[str, int]:
+        """Return a counter by operator, where it is not 0."""
+        counters = {uid: cast("dict[str, Any]", of) for uid, of in self.accumulators.items() if isinstance(of, dict)}
+        return {uid: counts[name] for uid, counts in counters.items() if counts.get(name)}
 
-def _has_late(counts: Any) -> bool:
-    return isinstance(counts, dict) and bool(cast("dict[str, Any]", counts).get("late"))
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """Says that a job has read what its sources held, and goes on with what comes.
+
+    Attributes:
+        epoch: The epoch that took the last of it.
+        records: How many records were waiting when the job started; those of streams that Spark reads are not counted.
+        seconds: How long it took since then.
+    """
+
+    epoch: int
+    records: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"has caught up: {self.records:,} records in {self.seconds:.1f} s, by epoch {self.epoch}; it goes on live"
+        )
 
 
 class CompletableFuture(Generic[T]):
@@ -160,9 +183,53 @@ class JobClient(ABC):
         """Cancel the job; the future is done when it has stopped."""
 
     @abstractmethod
+    def trigger_savepoint(
+        self, savepoint_directory: str | None = None, *, tags: Sequence[str] = (), comment: str = ""
+    ) -> CompletableFuture[str]:
+        """Ask for a savepoint at the end of the epoch at hand, while the job goes on; the answer is its path.
+
+        Args:
+            savepoint_directory: Where it gets a directory of its own; without it, where the environment says.
+            tags: Words to find it by.
+            comment: What else is to be remembered of it.
+        """
+
+    @abstractmethod
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        *,
+        tags: Sequence[str] = (),
+        comment: str = "",
+    ) -> CompletableFuture[str]:
+        """Stop the job with a savepoint; the answer is its path, when the job has ended.
+
+        If the savepoint cannot be written the job goes on, and the future raises.
+
+        Args:
+            advance_to_end_of_event_time: Whether to drain the job: all windows and event-time timers fire before. Only
+                for a job that is to end for good.
+            savepoint_directory: Where it gets a directory of its own; without it, where the environment says.
+            tags: Words to find it by.
+            comment: What else is to be remembered of it.
+        """
+
+    @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Ask for counters and metrics by operator, as the last committed epoch left them; also while the job runs."""
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Ask for the result; the future is done when the job ends, and raises if the job failed."""
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return what the job promises from end to end, with its weakest link."""
+
+    @abstractmethod
+    def caught_up(self) -> CompletableFuture[CaughtUp]:
+        """Ask for the word that the job has read all that its sources held, and goes on live; see `CaughtUp`.
+
+        A job whose input ends has caught up at its end at the latest; one that is cancelled before cancels this.
+        """

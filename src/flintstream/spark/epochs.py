@@ -155,13 +155,15 @@ class SparkRunner:
 
     def close(self, incarnation: str) -> None:
         """Close functions that workers keep open, forget what was broadcast, and give back the sessions."""
-        with suppress(Py4JError, PySparkException):
+        gone = (Py4JError, PySparkException, ConnectionError)  # then there is nothing to close any more
+        with suppress(*gone):
             if closes_something(self._plan):
                 self._close_functions(incarnation)
-        with suppress(Py4JError, PySparkException):
+        with suppress(*gone):
             self._stages.forget()
             self._sessions.give_back()
-        self.reference.broadcast.destroy()
+        with suppress(*gone):
+            self.reference.broadcast.destroy()
 
     def _close_functions(self, incarnation: str) -> None:
         """Visit the workers, since a task may have run in several of them over the epochs, and each kept its own.

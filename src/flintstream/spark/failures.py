@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from flintstream.errors import FlintstreamError, JobError, SourceError, describe
+from flintstream.errors import FlintstreamError, JobError, LostRuntimeError, SourceError, describe
 from flintstream.planner.plan import Plan
 
+_GONE = r"SparkContext was shut down|stopped SparkContext|SparkContext has been shutdown|Answer from Java side is empty"
 _CAUSES = (
+    (
+        r"ExecutorLostFailure|Executor heartbeat timed out|executor \S+ exited",
+        "executors were lost again and again",
+        "start the job again; look for a lack of memory on the executors",
+    ),
     (r"No space left on device", "the disk is full", "free some space and start the job again; nothing is lost"),
     (
         r"Python worker exited unexpectedly|crashed",
@@ -31,26 +39,55 @@ def translated(plan: Plan | None = None) -> Generator[None]:
         yield
     except FlintstreamError:
         raise
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
         raise translate(error) from None
+
+
+def check_alive(session: SparkSession) -> None:
+    """Raise if nothing can be run on a session any more."""
+    try:
+        # There is no public way to ask; the context forgets its Java side when it is stopped from Python.
+        java: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+        is_gone = java is None or bool(java.sc().isStopped())
+    except (Py4JError, ConnectionError):
+        is_gone = True
+    if is_gone:
+        raise _gone()
+
+
+def _gone(reason: str = "") -> LostRuntimeError:
+    what = f"Spark has gone away ({reason})" if reason else "Spark has gone away"
+    return LostRuntimeError(describe(what, None, "start the program again; the job goes on from its checkpoint"))
 
 
 def translate(error: Exception) -> FlintstreamError:
     """Return our exception for one of Spark's."""
-    if isinstance(error, Py4JNetworkError):
-        return JobError(describe("Spark has gone away", None, "start the job again; it goes on from its checkpoint"))
-    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception.getCause()
-        while cause is not None:
-            text += f"\n{cause}"
-            cause = cause.getCause()
+    if isinstance(error, Py4JNetworkError | ConnectionError | EOFError):
+        return _gone()
+    try:
+        text = _told(error)
+    except (Py4JError, ConnectionError):
+        return _gone()  # it told of a failure with its last breath
+    if re.search(_GONE, text):
+        return _gone(first_line(text))
     for pattern, what, remedy in _CAUSES:
         if re.search(pattern, text):
             return SourceError(describe(f"{what}: {first_line(text)}", None, remedy))
     failure = JobError(describe(f"Spark could not run the epoch: {first_line(text)}"))
     failure.add_note(text[:4000])
     return failure
+
+
+def _told(error: Exception) -> str:
+    """Return what Spark says of a failure and its causes, one below the other."""
+    if not isinstance(error, Py4JJavaError):
+        return str(error)
+    text = str(error.java_exception)
+    cause = error.java_exception.getCause()
+    while cause is not None:
+        text += f"\n{cause}"
+        cause = cause.getCause()
+    return text
 
 
 def first_line(text: str) -> str:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -20,13 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 from flintstream.engine.coordinator import Coordinator
 from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
-from flintstream.errors import CorruptStateError, describe
+from flintstream.errors import CorruptStateError, SavepointError, describe
 from flintstream.planner.plan import Plan
 from flintstream.spark.epochs import SparkRunner
 from flintstream.spark.failures import translate
 from flintstream.spark.source_kinds import source_nodes
 from flintstream.spark.sources import FrameReader
 from flintstream.spark.stages import Word
+
+FOLDER = "spark"
+"""Where in the checkpoint directory Spark keeps its own."""
 
 
 class StoppedError(Exception):
@@ -52,7 +54,7 @@ class QueryLoop:
         self._coordinator = coordinator
         self._runner = runner
         self._epochs = epochs
-        self._checkpoint = str(Path(folder) / "spark")
+        self._checkpoint = f"{_for_hadoop(folder)}/{FOLDER}"
         self._reader = FrameReader(session, plan, runner.reference)
         self._frame: DataFrame | None = None
         self._ending: frozenset[int] = frozenset()
@@ -77,14 +79,21 @@ class QueryLoop:
         stream = self._reader.streaming()
         if stream is None:
             return self._run_static()
-        bounded = all(node.source is not None and node.source.is_bounded for _, node in source_nodes(self._plan))
+        bounded = all(node.is_bounded for _, node in source_nodes(self._plan))
         if not bounded and (self._coordinator.wants_ticks or self._coordinator.splits()):
             stream = stream.unionByName(self._reader.ticks())
         self._read_static(closing=False)
         ended = self._is_over = self._epochs.is_over()
         if not ended:
+            if self._coordinator.restored is not None:
+                self._coordinator.restored.seed(self._coordinator.storage)
             self._start(stream, bounded)
             ended = self._wait() and bounded
+        if self._epochs.wants_stop and not ended and not self._is_over:
+            if not self._conclude():
+                what = "the job was to stop with a savepoint, which could not be written"
+                raise SavepointError(describe(what, None, "start it again: it goes on from its checkpoint"))
+            return not self._epochs.is_cancelled
         if (ended or self._is_over) and not self._epochs.stopping:
             self._last_epoch()
             return True
@@ -95,10 +104,20 @@ class QueryLoop:
         if self._read_static(closing=True):
             return True
         while not self._epochs.stopping:
+            if self._epochs.has_halted():
+                return True
             self._frame = self._reader.empty()
+            self._epochs.attend()
+            if self._epochs.wants_stop and self._conclude():
+                return not self._epochs.is_cancelled
             if self._epochs.step_with({"static_read": True}, closing=True):
                 return True
         return False
+
+    def _conclude(self) -> bool:
+        """Take the savepoint with which the job is to end; return whether it ends now."""
+        self._frame = self._reader.empty()
+        return self._epochs.conclude(self._last_epoch)
 
     def _read_static(self, closing: bool) -> bool:
         """Read static DataFrames to their end in an epoch of their own, the first; return whether the job ended."""
@@ -127,7 +146,10 @@ class QueryLoop:
         """Wait for the query; return whether it ended by itself."""
         try:
             while not self._query.awaitTermination(0.2):
-                if self._epochs.stopping or self._is_over:
+                self._epochs.attend_beside()
+                if self._epochs.waits_for_spark and self._waits_for_data():
+                    self._epochs.spark_waits()
+                if self._epochs.stopping or self._is_over or self._epochs.wants_stop:
                     self._stop_between_batches()
                     return False
         except StreamingQueryException as error:
@@ -139,6 +161,14 @@ class QueryLoop:
             self._stop_between_batches()
             raise
         return True
+
+    def _waits_for_data(self) -> bool:
+        """Whether the streams have nothing more for now; ticks, which always come, do not count."""
+        if self._query.status["message"] == "Waiting for data to arrive":
+            return True
+        sources = (self._query.lastProgress or {}).get("sources", [])
+        others = [each for each in sources if not each["description"].startswith("RateStream")]
+        return bool(sources) and not any(each["numInputRows"] for each in others)
 
     def _stop_between_batches(self) -> None:
         """Let the epoch at hand end, then stop; stopping in the midst of one would be safe too, only wasteful."""
@@ -153,7 +183,7 @@ class QueryLoop:
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark for every micro-batch, in the driver."""
         try:
-            if self._epochs.stopping or self._is_over:
+            if self._epochs.stopping or self._is_over or self._epochs.wants_stop:
                 raise StoppedError
             spark = self._identify(batch_id)
             if self._is_replay(spark):
@@ -170,9 +200,9 @@ class QueryLoop:
 
     def _identify(self, batch_id: int) -> dict[str, Any]:
         """Return what names a batch: the query, its number, and a digest of its offsets."""
-        root = Path(self._checkpoint)
-        query = json.loads((root / "metadata").read_text())["id"]
-        offsets = (root / "offsets" / str(batch_id)).read_bytes()
+        storage = self._coordinator.storage
+        query = json.loads(storage.read(f"{FOLDER}/metadata"))["id"]
+        offsets = storage.read(f"{FOLDER}/offsets/{batch_id}")
         return {"query": query, "batch": batch_id, "offsets": hashlib.sha256(offsets).hexdigest()[:32]}
 
     def _is_replay(self, spark: dict[str, Any]) -> bool:
@@ -194,3 +224,9 @@ class QueryLoop:
         self._frame = self._reader.empty()
         spark = {} if self._coordinator.manifest is None else dict(self._coordinator.manifest.spark)
         self._epochs.close_with(spark)
+
+
+def _for_hadoop(address: str) -> str:
+    """Return an address as Hadoop's file systems are named: where fsspec says s3 they say s3a."""
+    scheme, separator, rest = address.partition("://")
+    return f"s3a://{rest}" if separator and scheme == "s3" else address

@@ -218,12 +218,21 @@ def open_files(session: SparkSession, source: FileSource) -> DataFrame:
     reader = reader.format(source.format)
     # A stream of files reads one path; a static reader takes them all.
     frames = [reader.load(path) for path in source.paths] if is_stream else [reader.load(list(source.paths))]
-    frame = _union([_with_place(each) for each in frames])
+    frame = _union([_with_place(_modified(each, source)) for each in frames])
     assert frame is not None
     charset = str(source.options.get("charset", "UTF-8"))
     if source.format == "text" and charset.upper() not in ("UTF-8", "UTF8"):
         frame = frame.withColumn("value", F.decode(F.col("value").cast("binary"), charset))
     return frame
+
+
+def _modified(frame: DataFrame, source: FileSource) -> DataFrame:
+    """Return the records of files that are new or old enough; Spark reads no other file."""
+    start, end = source.modified
+    at = F.col("_metadata.file_modification_time")
+    if start is not None:
+        frame = frame.where(at >= F.timestamp_millis(F.lit(start)))
+    return frame if end is None else frame.where(at < F.timestamp_millis(F.lit(end)))
 
 
 def _with_place(frame: DataFrame) -> DataFrame:

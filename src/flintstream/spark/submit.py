@@ -13,44 +13,49 @@ from flintstream.engine.job import RunningJob
 from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
 from flintstream.engine.progress import listener_of
+from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.restart import Attempt, start_job
+from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.errors import EnvironmentSetupError, describe
 from flintstream.planner.plan import Plan
 from flintstream.spark.epochs import SparkRunner
+from flintstream.spark.failures import check_alive, translated
 from flintstream.spark.query import QueryLoop
+from flintstream.spark.savepoints import run_on
 from flintstream.spark.session import check_session, configure, create_session, runtime_settings
 from flintstream.spark.source_kinds import reads_frames
-from flintstream.state.storage import LocalStorage
+from flintstream.state.storage_remote import storage_at
 
 
 def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJob:
     """Start a job on Spark; with `background` in a thread, else it has ended when this returns."""
     session = session_for(plan, options)
     folder = checkpoint_folder(session, options)
-    storage = LocalStorage(folder, durable=options.checkpoint_dir is not None)
-    coordinator = Coordinator(plan, storage, options.retained, options.drop_orphans)
-    runner = SparkRunner(session, plan, storage)
-    loop = EpochLoop(coordinator, options, runner.run_ranges, listener_of(plan, options))
-    run = loop.run
-    if reads_frames(plan):
-        query = QueryLoop(session, plan, options, coordinator, runner, loop, folder)
-        loop.use(query.run_epoch_tasks)
-        run = query.run
+    storage = storage_at(folder, options.storage_options, durable=options.checkpoint_dir is not None)
+    storage.check()
+    catch_up = CatchUp(plan, options.progress)
+    desk = SavepointDesk(storage, options, run_on(session))
 
-    def body() -> bool:
-        try:
-            coordinator.recover()
-            return run()
-        finally:
-            runner.close(coordinator.incarnation)
-            if options.checkpoint_dir is None:
-                shutil.rmtree(folder, ignore_errors=True)
+    def make() -> Attempt:
+        check_alive(session)
+        coordinator = Coordinator(
+            plan, storage, options.retained, options.drop_orphans, options.start_from, options.trust_state
+        )
+        with translated(plan):
+            runner = SparkRunner(session, plan, storage)
+        loop = EpochLoop(coordinator, options, runner.run_ranges, listener_of(plan, options), catch_up, desk)
+        run = loop.run
+        if reads_frames(plan):
+            query = QueryLoop(session, plan, options, coordinator, runner, loop, folder)
+            loop.use(query.run_epoch_tasks)
+            run = query.run
+        return Attempt(coordinator, loop, run, lambda: runner.close(coordinator.incarnation))
 
-    job = RunningJob(body, loop.stop, lambda: coordinator.manifest)
-    if background:
-        job.start()
-    else:
-        job.run()
-    return job
+    def tidy_up() -> None:
+        if options.checkpoint_dir is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return start_job(make, plan, storage, options, catch_up, desk, background=background, at_end=tidy_up)
 
 
 def session_for(plan: Plan, options: JobOptions) -> SparkSession:
@@ -70,7 +75,7 @@ def session_for(plan: Plan, options: JobOptions) -> SparkSession:
 def checkpoint_folder(session: SparkSession, options: JobOptions) -> str:
     """Return the directory of the job's state; on a cluster it must be one that all machines share."""
     if options.checkpoint_dir is not None:
-        return options.checkpoint_dir.removeprefix("file://")
+        return options.checkpoint_dir
     master = str(session.sparkContext.master)
     if not master.startswith("local"):
         what = f"no checkpoint directory is set, and Spark runs on {master}"

@@ -59,13 +59,18 @@ class PlanReference:
         if plan is None:
             while len(_PLANS) >= JOBS_KEPT:
                 del _PLANS[next(iter(_PLANS))]
-            sys.path += [folder for folder in self.search_path if folder not in sys.path]
+            extend_search_path(self.search_path)
             plan = _PLANS[self.digest] = pickle.loads(self.broadcast.value)
             # Spark's worker collects garbage after every task. Modules and plans are none, and are most of what it
             # would go through each time, at a tenth of a small epoch's time.
             gc.freeze()
             traceback.print_exc = _print_exc_unless_spark_is_gone
         return plan
+
+
+def extend_search_path(path: tuple[str, ...]) -> None:
+    """Let modules be found here that the driver finds."""
+    sys.path += [folder for folder in path if folder not in sys.path]
 
 
 class UpstreamFailedError(Exception):

@@ -20,6 +20,8 @@ import pyarrow as pa
 from flintstream.state.broadcast import BroadcastTable, is_broadcast
 from flintstream.state.evolution import reading
 from flintstream.state.held import HeldTable, is_held
+from flintstream.state.journal import Journal
+from flintstream.state.judge import judge
 from flintstream.state.partials import PartialTable, drops_windows, is_partials
 from flintstream.state.spill import Spill
 from flintstream.state.table import Table, is_resident, parts_of, within
@@ -50,6 +52,7 @@ class KeyedBackend:
         self.hash_of_key: Callable[[], int] = lambda: 0
         self.tables: dict[str, StateTable] = {}
         self.spill: Spill | None = None
+        self.journal: Journal | None = None
         self._unclaimed: dict[str, list[pa.RecordBatch]] = {}
         self._counted: dict[str, tuple[int, int]] = {}
 
@@ -58,10 +61,12 @@ class KeyedBackend:
         found: Any = self.tables.get(name)
         if found is None:
             found = build()
+            if self.journal is not None:
+                self.journal.watch(found)
             self.tables[name] = found
             with reading(name):
                 for batch in self._unclaimed.pop(name, ()):
-                    found.apply(batch)
+                    found.apply(judge(batch))
             if self.spill is not None and name in self.spillable():
                 self.spill.attach(name, found)
         return found
@@ -106,7 +111,7 @@ class KeyedBackend:
                 self._unclaimed.setdefault(name, []).append(mine)
             else:
                 with reading(name):
-                    table.apply(mine)
+                    table.apply(judge(mine))
 
     def delta(self, shared: bool = False) -> dict[str, pa.RecordBatch]:
         """Return what changed since the last changelog, by table, and mark it clean; spilling tables are left out."""
@@ -177,7 +182,7 @@ class KeyedBackend:
         if known is None or known[0] != len(batches):
             table = table_like(batches[0])
             for batch in batches:
-                table.apply(_without_values(batch) if type(table) is Table else batch)
+                table.apply(judge(_without_values(batch) if type(table) is Table else batch))
             known = self._counted[name] = (len(batches), len(table))
         return known[1]
 
@@ -223,5 +228,5 @@ def merged(batches: Iterable[pa.RecordBatch], max_parallelism: int) -> pa.Record
     for batch in batches:
         if table is None:
             table = table_like(batch)
-        table.apply(batch, keep_gone=True)
+        table.apply(judge(batch), keep_gone=True)
     return None if table is None else table.snapshot(max_parallelism)

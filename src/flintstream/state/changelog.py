@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ from flintstream.errors import CorruptStateError, describe
 
 _MAGIC = b"FLNT0001"
 _HEADER = struct.Struct("<8sI")
+_PREFIX = struct.Struct("<iI")
+"""Before the schema of an Arrow stream: a mark, and the schema's length."""
 
 
 def pack(tables: Mapping[str, pa.RecordBatch]) -> bytes:
@@ -50,6 +52,23 @@ def unpack(data: bytes, where: str) -> dict[str, pa.RecordBatch]:
     except Exception as error:  # Arrow and JSON fail in many ways on bytes that are not theirs
         what = f"state file {where!r} is not a changelog, or a damaged one"
         raise CorruptStateError(describe(what, None, "restore another checkpoint or savepoint")) from error
+
+
+def places_in(read: Callable[[int, int], bytes]) -> dict[str, tuple[int, int]]:
+    """Return where the tables of changelog bytes are, offset and length; `read` returns bytes from an offset on.
+
+    Nothing is checked: who goes on to read the tables finds out whether the bytes are sound.
+    """
+    _, length = _HEADER.unpack(read(0, _HEADER.size))
+    index: dict[str, tuple[int, int]] = json.loads(read(_HEADER.size, length))
+    start = _HEADER.size + length
+    return {name: (start + offset, size) for name, (offset, size) in index.items()}
+
+
+def schema_at(read: Callable[[int, int], bytes], offset: int) -> pa.Schema:
+    """Return the schema of the table whose bytes begin at an offset."""
+    _, length = _PREFIX.unpack(read(offset, _PREFIX.size))
+    return pa.ipc.read_schema(pa.py_buffer(read(offset, _PREFIX.size + length)))
 
 
 def _read_table(body: pa.Buffer) -> pa.RecordBatch:

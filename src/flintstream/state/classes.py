@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import importlib
+import importlib.util
 import inspect
 import json
 import sys
@@ -25,6 +26,7 @@ import cloudpickle
 
 from flintstream.errors import IncompatibleStateError, describe
 from flintstream.model.evolution import FORMER, remember
+from flintstream.state.trust import is_restricted, may_import, refused
 
 
 class _Today(threading.local):
@@ -36,6 +38,9 @@ class _Today(threading.local):
 
 
 _TODAY = _Today()
+PLAIN = ("builtins", "types")
+"""Modules whose classes need not be importable by name to be known everywhere: that of None, say."""
+_JSON = json.JSONDecoder()
 
 
 @lru_cache(maxsize=1024)
@@ -44,7 +49,7 @@ def reference_to(cls: Any) -> str:
     if is_importable(cls):
         return f"{name_of(cls)}|{json.dumps(declared_types(cls))}"
     packed = base64.b85encode(cloudpickle.dumps(cls)).decode()
-    return f"!{cls.__qualname__}!{packed}"
+    return f"!{name_of(cls)}|{json.dumps(declared_types(cls))}!{packed}"
 
 
 def is_importable(cls: Any) -> bool:
@@ -67,27 +72,35 @@ def declared_types(cls: Any) -> list[str]:
 
 def class_of(reference: str) -> Any:
     """Return the class of today for what `reference_to` named."""
-    if reference.startswith("!"):
-        return today(_by_value(reference))
-    return find_class(reference.partition("|")[0])
+    name, _, packed = read_reference(reference)
+    if not packed:
+        return find_class(name)
+    known = FORMER.get(name) or _TODAY.by_name.get(name)
+    if known is not None:
+        return known
+    if is_restricted():
+        what = f"class {name.replace(':', '.')} by value"
+        raise refused(what)
+    return _by_value(packed)
 
 
 def types_in(reference: str) -> list[str] | None:
     """Return how the fields were declared when the reference was written; None if it does not tell."""
-    if reference.startswith("!"):
-        return declared_types(_by_value(reference))
-    types = reference.partition("|")[2]
-    return _read_types(types) if types else None
+    return read_reference(reference)[1]
 
 
 @lru_cache(maxsize=1024)
-def _read_types(types: str) -> list[str]:
-    return json.loads(types)
+def read_reference(reference: str) -> tuple[str, list[str] | None, str]:
+    """Return what a reference tells: `module:name`, how fields were declared, and the class by value, if it is so."""
+    name, _, rest = reference.removeprefix("!").partition("|")
+    if not rest:
+        return name, None, ""
+    types, end = _JSON.raw_decode(rest)
+    return name, types, rest[end + 1 :] if reference.startswith("!") else ""
 
 
 @lru_cache(maxsize=1024)
-def _by_value(reference: str) -> Any:
-    _, _, packed = reference.split("!", 2)
+def _by_value(packed: str) -> Any:
     return cloudpickle.loads(base64.b85decode(packed))
 
 
@@ -115,10 +128,16 @@ def find_class(name: str) -> Any:
     if found is not None:
         return found
     module, _, qualname = name.partition(":")
+    loaded = sys.modules.get(module)
     try:
-        found = _attribute(sys.modules.get(module) or importlib.import_module(module), qualname)
-    except ModuleNotFoundError:
-        found = None
+        if loaded is None and may_import(module):
+            loaded = importlib.import_module(module)
+        elif loaded is None and importlib.util.find_spec(module.partition(".")[0]) is not None:
+            # It may well be there, but to import it would run it.
+            raise refused(f"{module}.{qualname}")  # noqa: EM102 - a name, not a message
+    except (ModuleNotFoundError, ValueError):
+        pass
+    found = None if loaded is None else _attribute(loaded, qualname)
     if not isinstance(found, type):
         what = f"records or state hold objects of class {qualname!r}, which is not in module {module!r} here"
         remedy = f"put it back, also on the workers, or tell the class it is now with @evolves(was={name!r})"

@@ -62,6 +62,8 @@ _OUR_BUILDERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "global_window": lambda row: GlobalWindow.get(),
     "stamped": Stamped,
 }
+TAGS = frozenset({"tuple", "row", "dict", "list", "class", *_OUR_BUILDERS})
+"""What kinds that are lists begin with."""
 KIND_METADATA = b"flintstream.kind"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

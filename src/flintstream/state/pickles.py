@@ -11,6 +11,7 @@ import dataclasses
 import io
 import json
 import pickle
+import sys
 import types
 from functools import lru_cache
 from typing import Any
@@ -18,8 +19,9 @@ from typing import Any
 import cloudpickle
 
 from flintstream.model.evolution import FORMER, field_names
-from flintstream.state.classes import declared_types, find_class, today
+from flintstream.state.classes import PLAIN, class_of, declared_types, find_class, is_importable, reference_to, today
 from flintstream.state.evolution import fields_now
+from flintstream.state.trust import check_global, is_restricted, may_import, refused
 
 _KINDS = {int: "int", float: "float", str: "str", bytes: "bytes", bool: "bool"}
 _OWN_WAY = ("__reduce__", "__reduce_ex__")
@@ -126,11 +128,14 @@ def named_tuple(cls: Any, signature: str, values: tuple[Any, ...]) -> Any:
     return now(*values)
 
 
-_OURS = (new_object, set_fields, named_tuple)
+_OURS = (new_object, set_fields, named_tuple, class_of)
 
 
 class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and obj.__module__ not in PLAIN and not is_importable(obj):
+            # By a reference that also tells its name: then the class of today is taken, and no code runs to make one.
+            return class_of, (reference_to(obj),)
         found = reduced(obj)
         if found is not NotImplemented:
             return found
@@ -170,8 +175,21 @@ class _Unpickler(pickle.Unpickler):
             return find_class(f"{module_name}:{global_name}")
 
 
+class _Restricted(_Unpickler):
+    """Finds nothing but what state may name, and imports nothing that the program has not."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        is_here = f"{module_name}:{global_name}" in FORMER or module_name in sys.modules
+        if not is_here and not may_import(module_name):
+            what = f"{module_name}.{global_name}"
+            raise refused(what)
+        return check_global(module_name, global_name, super().find_class(module_name, global_name))
+
+
 def loads(data: bytes) -> Any:
     """Return the value of such bytes."""
+    if is_restricted():
+        return _Restricted(io.BytesIO(data)).load()
     if not FORMER:
         try:
             return pickle.loads(data)

@@ -34,6 +34,18 @@ class Job(JobClient):
     def get_job_execution_result(self):
         return CompletableFuture(self.future)
 
+    def caught_up(self):
+        return CompletableFuture(Future())
+
+    def trigger_savepoint(self, savepoint_directory=None, **notes):
+        return CompletableFuture(Future())
+
+    def stop_with_savepoint(self, advance_to_end_of_event_time, savepoint_directory=None, **notes):
+        return CompletableFuture(Future())
+
+    def guarantee(self):
+        raise NotImplementedError
+
 
 def test_records_come_while_the_job_runs():
     job, mailbox = Job(), Mailbox()

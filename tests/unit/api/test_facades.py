@@ -11,7 +11,9 @@ import flintstream
 # What PyFlink 2.3 exports at each path, as far as Flintstream has it; a program must find it after a rename.
 PYFLINK = {
     "common": "Configuration ExecutionConfig TypeInformation TypeSerializer Types Encoder CompletableFuture JobClient "
-    "JobExecutionResult JobID JobStatus Row RowKind WatermarkStrategy Duration Instant Time",
+    "JobExecutionResult JobID JobStatus RestartStrategies RestartStrategyConfiguration Row RowKind WatermarkStrategy "
+    "Duration Instant Time",
+    "common.restart_strategy": "RestartStrategies RestartStrategyConfiguration",
     "common.typeinfo": "Types TypeInformation RowTypeInfo TupleTypeInfo BasicTypeInfo ListTypeInfo MapTypeInfo",
     "common.types": "Row RowKind",
     "common.time": "Duration Instant Time",
@@ -20,7 +22,8 @@ PYFLINK = {
     "common.execution_config": "ExecutionConfig",
     "common.job_client": "JobClient",
     "common.job_status": "JobStatus",
-    "common.serialization": "Encoder",
+    "common.serialization": "SerializationSchema DeserializationSchema SimpleStringSchema ByteArraySchema Encoder "
+    "RowFieldExtractorSchema",
     "datastream": "StreamExecutionEnvironment DataStream KeyedStream WindowedStream ConnectedStreams DataStreamSink "
     "MapFunction CoMapFunction FlatMapFunction CoFlatMapFunction ReduceFunction FilterFunction ProcessFunction "
     "KeyedProcessFunction CoProcessFunction KeyedCoProcessFunction WindowFunction ProcessWindowFunction "
@@ -48,9 +51,13 @@ PYFLINK = {
     "CountWindowSerializer GlobalWindowSerializer",
     "datastream.connectors": "Sink Source NumberSequenceSource FileSink FileSource FileSourceBuilder StreamFormat "
     "OutputFileConfig RollingPolicy BucketAssigner",
-    "datastream.connectors.base": "Sink Source",
+    "datastream.connectors.base": "Sink Source DeliveryGuarantee",
     "datastream.connectors.file_system": "FileSource FileSourceBuilder StreamFormat FileSink OutputFileConfig "
     "RollingPolicy BucketAssigner",
+    "datastream.connectors.jdbc": "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
+    "datastream.connectors.kafka": "KafkaSource KafkaSourceBuilder KafkaSink KafkaSinkBuilder KafkaTopicPartition "
+    "KafkaOffsetsInitializer KafkaOffsetResetStrategy KafkaRecordSerializationSchema "
+    "KafkaRecordSerializationSchemaBuilder KafkaTopicSelector",
     "datastream.connectors.number_seq": "NumberSequenceSource",
     "datastream.execution_mode": "RuntimeExecutionMode",
     "datastream.output_tag": "OutputTag",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,6 +36,16 @@ HANDLES = st.builds(
     st.lists(st.tuples(COUNTS, NAMES), max_size=2).map(tuple),
     st.tuples(COUNTS, COUNTS),
 )
+
+
+def with_its_own_files(manifest: Manifest) -> Manifest:
+    """Return a manifest whose files are of its epoch, or of earlier ones: it can have no others."""
+    for place, handle in manifest.state.items():
+        files = tuple(replace(file, last_epoch=min(file.last_epoch, manifest.epoch)) for file in handle.files)
+        manifest.state[place] = replace(handle, files=files)
+    return manifest
+
+
 MANIFESTS = st.builds(
     Manifest,
     NAMES,
@@ -54,7 +65,7 @@ MANIFESTS = st.builds(
     counters=st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2), max_size=2),
     spark=st.dictionaries(NAMES, JSON, max_size=2),
     finished=st.booleans(),
-)
+).map(with_its_own_files)
 FILE = StateFile("state/a.bin", 0, 10, 1, 2, 3, 4, False)
 EXAMPLE = Manifest(
     "job",

@@ -104,6 +104,17 @@ def test_every_record_arrives_once_and_in_order(
     assert router.sent == {partition: len(part) for partition, part in arrived.items()}
 
 
+def test_an_attempt_of_an_epoch_spreads_records_as_another_did() -> None:
+    """However many records the process has sent before: else the partitions would hold what two attempts sent."""
+    router, link = router_of(Exchange("REBALANCE"), 3, partition=1)
+    shares: list[Any] = []
+    for epoch in (7, 8, 7):
+        router.begin(epoch)
+        shares.append(received(link, route(router, list(range(5)), [2])))
+        assert router.sent == {partition: len(part) for partition, part in shares[-1].items()}
+    assert shares[0] == shares[2] != shares[1]
+
+
 def crossing_forward(width: int) -> tuple[Router, Link]:
     """A forward link that crosses a level, because another way to its target is longer."""
     sketch = Sketch()

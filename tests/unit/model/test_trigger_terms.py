@@ -61,7 +61,7 @@ def test_expressions_come_back_from_a_pickle_equal() -> None:
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: after_count(0), InvalidArgumentError, "after_count got 0; {line}; give a number of records, 1 or more"),
+        (lambda: after_count(0), InvalidArgumentError, "after_count got 0; {line}; give a number of records"),
         (lambda: after_count(True), InvalidArgumentError, "after_count got True"),
         (lambda: every("0s"), InvalidArgumentError, "Every got a duration of 0 ms; {line}; give 1 ms or more"),
         (lambda: after(-5), InvalidArgumentError, "After got a duration of -5 ms"),

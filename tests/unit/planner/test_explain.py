@@ -14,7 +14,7 @@ from flintstream import (
     count,
     tumbling,
 )
-from flintstream.planner.explain import guarantee
+from flintstream.planner.guarantee import guarantee_of
 
 
 @pytest.fixture
@@ -48,6 +48,8 @@ def test_graph_levels_exchanges_tasks_and_paths_are_shown(env, capsys):
         "count vectorised uid count-1 count[0], count[1]",
         "Map per record uid map-1 Map[0], Map[1]",
         "Print vectorised uid print-1 Print[0], Print[1]",
+        "Delivery",
+        "Sink: Print at-least-once, read_committed",
     ]
     assert "only the number" in env.explain()
 
@@ -58,11 +60,10 @@ def test_the_weakest_link_is_named(env):
     strong = env.compile()
     stream.print().name("screen")
     weak = env.compile()
-    assert guarantee(strong, "here") == ("exactly-once", "every sink commits with the epoch")
-    strength, reason = guarantee(weak, "here")
-    assert strength == "at-least-once"
-    assert "weakest link is sink 'screen', test_explain.py:" in reason
-    assert "begins anew" in guarantee(strong, None)[1]
+    every = "exactly-once: every source is replayable, and every sink commits with the epoch"
+    assert str(guarantee_of(strong, "here")) == every
+    assert str(guarantee_of(weak, "here")).startswith("at-least-once: sink 'screen' is at-least-once (test_explain.py:")
+    assert str(guarantee_of(strong, None)).startswith("at-least-once: without a checkpoint directory a job")
 
 
 def test_keys_side_outputs_and_many_tasks(env):

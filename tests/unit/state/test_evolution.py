@@ -259,7 +259,7 @@ def test_keys_must_stay_what_they_are():
 
 
 def test_what_is_declared_must_make_sense():
-    with pytest.raises(InvalidArgumentError, match="names no class; write it as 'module:Name'"):
+    with pytest.raises(InvalidArgumentError, match=r"names no class; test_evolution.py:\d+; write it as 'module:Name'"):
         evolves(was="Bill")
     with pytest.raises(TypeMismatchError, match="has no fields of its own; put it above @dataclass"):
         evolves(renamed={})(int)

@@ -166,7 +166,7 @@ def test_the_names_of_an_epochs_files_are_durable_before_its_manifest(
     env = make_env("local", 1, max_records=2, checkpoint_dir=tmp_path)
     list(env.from_collection([1, 2, 3]).key_by(lambda n: n).reduce(lambda x, y: x + y).execute_and_collect())
     epoch = [("sync", "epochs"), ("create", "manifests")]
-    assert events == [*epoch, *epoch, ("create", "settled")]
+    assert events == [("create", "lease"), *epoch, *epoch, ("create", "settled")]
 
 
 def test_a_synced_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flintstream.connectors.delivery import DeliveryGuarantee
 from flintstream.model.connect import (
     Committer,
     LogPart,
@@ -15,10 +14,13 @@ from flintstream.model.connect import (
     TimedRecords,
     WriterContext,
 )
+from flintstream.model.delivery import Delivery, DeliveryGuarantee, Isolation
 
 __all__ = [
     "Committer",
+    "Delivery",
     "DeliveryGuarantee",
+    "Isolation",
     "LogPart",
     "LogSource",
     "Sink",
