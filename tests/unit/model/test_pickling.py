@@ -51,12 +51,24 @@ from flintstream.model.assigners_count import CountSlidingWindowAssigner, CountT
 from flintstream.model.assigners_data import DeltaWindows, UntilWindows
 from flintstream.model.cep_text_conditions import ConditionSyntaxError
 from flintstream.model.config import Configuration
+from flintstream.model.dead_letters import BadRecord, DeadLetter, ErrorPolicy
+from flintstream.model.delivery import EAGER, EXACTLY_ONCE, DeliveryGuarantee
 from flintstream.model.evictors import CountEvictor, DeltaEvictor, TimeEvictor, TimestampedValue
 from flintstream.model.evolution import Evolution
-from flintstream.model.job import CompletableFuture, JobExecutionResult, JobID
+from flintstream.model.guarantee import Guarantee, SinkGuarantee
+from flintstream.model.job import CaughtUp, CompletableFuture, JobExecutionResult, JobID
 from flintstream.model.metrics import DistributionResult, HistogramStatistics, MeterResult
 from flintstream.model.no_effect import NoEffectWarning
 from flintstream.model.panes import Pane, PaneInfo, PaneMode, Panes, PaneTiming
+from flintstream.model.positions import Place
+from flintstream.model.restart import (
+    ExponentialDelayRestart,
+    FailureRateRestart,
+    FixedDelayRestart,
+    NoRestart,
+    RestartStrategies,
+    RestartStrategyConfiguration,
+)
 from flintstream.model.row import Row, RowKind
 from flintstream.model.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
 from flintstream.model.state import (
@@ -134,6 +146,18 @@ def _with_strategies() -> StateTtlConfig:
 
 
 SAMPLES: list[Any] = [
+    BadRecord(b"{", "0", 3, "ValueError", "no JSON", ""),
+    DeadLetter(1, "ValueError", "no", "", "map", 5, "k", "0", 3),
+    ErrorPolicy("letters", (ValueError,)),
+    EAGER,
+    Guarantee(DeliveryGuarantee.EXACTLY_ONCE, "", ()),
+    SinkGuarantee("out", "out", "job.py:3", EXACTLY_ONCE, DeliveryGuarantee.EXACTLY_ONCE, ""),
+    CaughtUp(3, 100, 1.5),
+    Place(5, (("0", 3),), True),
+    ExponentialDelayRestart(5, 50, 2.0, 500, 0.0, 3),
+    FailureRateRestart(3, 500, 5),
+    FixedDelayRestart(3, 5),
+    NoRestart(),
     functions_join.TaggedUnion(5, second=True),
     Duration.of_seconds(1), Time.seconds(1), Instant(1, 2), Row(a=1),
     typeinfo.TypeInformation(), Types.INT(), Types.SQL_DATE(), Types.PICKLED_BYTE_ARRAY(),
@@ -175,6 +199,8 @@ PATTERN = cep.Pattern.begin("a").where(bool)
 SELECTION = cep_functions.Selection(None, len, is_flat=False)
 TEXT = cep_text.read_pattern_text("PATTERN (a) DEFINE a AS x > 1")
 WITHOUT_VALUE: list[Any] = [
+    RestartStrategies(),
+    RestartStrategyConfiguration(),
     functions_join.CallableJoin(max),
     functions_join.CallableCoGroup(max),
     functions_join.PairUp(),
