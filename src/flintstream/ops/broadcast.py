@@ -160,17 +160,18 @@ class BroadcastProcessOperator(FunctionOperator):
     def _process_one(self, values: Iterator[Any], emissions: Emissions) -> None:
         """The hot loop: mostly there is no broadcast record far and wide."""
         ctx, rows, function = self._reading, emissions.rows, getattr(self.function, METHODS[0])
-        extend, end = rows.extend, emissions.ends.append
+        append, end = rows.append, emissions.ends.append
         if is_generator(function):
-            count = rows.__len__
             for value in values:
-                extend(function(value, ctx))
-                end(count())
+                # Mostly there is one row, and `extend` asks a generator first how many there will be.
+                for row in function(value, ctx):
+                    append(row)
+                end(len(rows))
             return
         for value in values:
             result = function(value, ctx)
             if result is not None:
-                extend(result)
+                rows.extend(result)
             end(len(rows))
 
     def _process_both(self, run: Run, values: Iterator[Any], inputs: Sequence[int], emissions: Emissions) -> None:
