@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -150,8 +151,11 @@ def test_a_savepoint_is_taken_of_a_job_that_does_not_run(
     shown = capsys.readouterr().out
     assert "of job 'counting'" in shown
     assert "counts" in shown
+    before = dict(os.environ)
     assert main(["savepoint", "restore", path, "nothing.py"]) == 2
     assert "there is no program 'nothing.py'" in capsys.readouterr().err
+    # What a program is given is the program's alone.
+    assert dict(os.environ) == before
 
 
 def test_settings_reach_the_program(start: Callable[..., Job], tmp_path: Path) -> None:

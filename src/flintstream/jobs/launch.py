@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 
 import typer
@@ -33,10 +32,9 @@ def run_program(
         given["execution.state-recovery.ignore-unclaimed-state"] = "true"
     restart = {key: value for key, value in given.items() if key.startswith("restart-strategy")}
     rest = {key: value for key, value in given.items() if key not in restart}
-    if rest:
-        os.environ[SETTINGS_VARIABLE] = json.dumps(rest)
+    environment = {SETTINGS_VARIABLE: json.dumps(rest)} if rest else {}
     arguments = arguments[1:] if arguments[:1] == ["--"] else arguments
-    raise typer.Exit(supervise(program, arguments, restart, is_module=is_module))
+    raise typer.Exit(supervise(program, arguments, restart, is_module=is_module, environment=environment))
 
 
 def _pair(text: str) -> tuple[str, str]:

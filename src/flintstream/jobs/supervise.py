@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from flintstream.engine.restart import now_ms
@@ -33,9 +34,9 @@ SECONDS_TO_LEAVE = 10.0
 class ProgramProcess:
     """A program that runs as a child process."""
 
-    def __init__(self, command: Sequence[str], log: Path, lifeline: int) -> None:
-        environment = {**os.environ, VARIABLE: str(log), LIFELINE: str(lifeline)}
-        self._process = subprocess.Popen(command, env=environment, pass_fds=[lifeline], start_new_session=True)
+    def __init__(self, command: Sequence[str], log: Path, lifeline: int, environment: Mapping[str, str]) -> None:
+        variables = {**os.environ, **environment, VARIABLE: str(log), LIFELINE: str(lifeline)}
+        self._process = subprocess.Popen(command, env=variables, pass_fds=[lifeline], start_new_session=True)
 
     @property
     def pid(self) -> int:
@@ -58,7 +59,12 @@ class ProgramProcess:
 
 
 def supervise(
-    program: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None, *, is_module: bool = False
+    program: str,
+    arguments: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+    *,
+    is_module: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> int:
     """Run a program and start it again when it dies; return its exit status.
 
@@ -67,6 +73,7 @@ def supervise(
         arguments: What the program finds in `sys.argv[1:]`.
         settings: Keys `restart-strategy.*`, which hold whatever the program says.
         is_module: Whether `program` is the name of a module.
+        environment: Variables of the program's environment besides those of this process.
 
     Raises:
         InvalidArgumentError: a setting is wrong, or there is no such script.
@@ -78,9 +85,8 @@ def supervise(
     near, far = os.pipe()
     with tempfile.TemporaryDirectory(prefix="flintstream-run-") as folder:
         path = Path(folder) / "restarts.jsonl"
-        supervisor = Supervisor(
-            lambda: ProgramProcess(command, path, near), RestartLog(path), now_ms, _tell, imposed=imposed
-        )
+        start = partial(ProgramProcess, command, path, near, environment or {})
+        supervisor = Supervisor(start, RestartLog(path), now_ms, _tell, imposed=imposed)
         before = {number: signal.signal(number, lambda got, frame: supervisor.stop(got)) for number in PASSED_ON}
         try:
             return supervisor.run()
