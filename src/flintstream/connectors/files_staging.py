@@ -12,7 +12,7 @@ import os
 import re
 import zlib
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,8 @@ class FileCommitter(Committer):
         staged, final = self._base / file.staged, self._base / file.final
         # An earlier run of the job, without a checkpoint, may have left a file of the same name: both are kept.
         beside = final.with_name(f"{final.stem}-{staged.stem}{final.suffix}")
-        with writing(final):
+        # A driver that slept while another took over finds that published which it was about to publish.
+        with writing(final), suppress(FileNotFoundError):
             if staged.exists():
                 self._check(staged, file)
                 final.parent.mkdir(parents=True, exist_ok=True)

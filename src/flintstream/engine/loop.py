@@ -20,7 +20,7 @@ from flintstream.engine.pacing import Pacer
 from flintstream.engine.replay_catchup import CatchUp
 from flintstream.engine.restraint import Restraint, SplitName
 from flintstream.engine.savepoint_desk import SavepointDesk
-from flintstream.errors import CommitError, CorruptStateError, LedgerError, describe
+from flintstream.errors import CommitError, FlintstreamError, LedgerError, describe
 
 _LOG = logging.getLogger("flintstream")
 RunEpoch = Callable[[EpochContext], Sequence[TaskReport]]
@@ -282,8 +282,8 @@ class EpochLoop:
             what = f"epoch {context.epoch} could not read or write its files ({error})"
             remedy = "free space or mend the directory; nothing is lost"
             raise CommitError(describe(what, None, remedy)) from error
-        except CorruptStateError:
-            # The driver that came first deletes what it no longer needs.
+        except FlintstreamError:
+            # The driver that came first deletes what it no longer needs, state and staged output.
             if self._coordinator.is_overtaken(context.epoch - 1):
                 raise self._coordinator.fenced(context.epoch) from None
             raise

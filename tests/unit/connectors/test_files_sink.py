@@ -437,3 +437,21 @@ def test_a_sink_can_be_sent_to_a_worker(tmp_path):
         assert vars(copy).keys() == vars(sink).keys()
         assert staged(copy, [{"a": 1}]) is not None
         assert repr(copy) == repr(sink)
+
+
+def test_a_file_that_another_driver_publishes_meanwhile_is_published(tmp_path, monkeypatch):
+    sink = FileSink.json(tmp_path)
+    writer = sink.create_writer(context())
+    writer.write([{"n": 1}], [0])
+    part = writer.prepare_commit()
+    rename = Path.rename
+
+    def overtaken(self, target):
+        monkeypatch.setattr(Path, "rename", rename)
+        sink.create_committer().commit("job", "out", 1, [part])
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", overtaken)
+    sink.create_committer().commit("job", "out", 1, [part])
+    (published,) = [path for path in tmp_path.rglob("*.json") if ".flintstream" not in path.parts]
+    assert published.read_text() == '{"n":1}\n'
