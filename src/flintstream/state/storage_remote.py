@@ -60,8 +60,11 @@ class RemoteStorage(Storage):
         probe = f".flintstream-probe-{uuid.uuid4().hex}"
         try:
             made = self._create(probe, b"1"), self._create(probe, b"2")
-        finally:
             self.delete(probe)
+        except OSError as error:
+            what = f"no checkpoint can be written to {self.root} ({error})"
+            remedy = "see that the store can be reached and lets us in"
+            raise EnvironmentSetupError(describe(what, remedy=remedy)) from error
         if made != (True, False):
             what = f"{self.root} cannot create a file only if it is absent, so two drivers could commit one epoch"
             raise EnvironmentSetupError(describe(what, remedy="keep checkpoints on another file system"))
