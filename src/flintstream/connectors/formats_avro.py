@@ -15,23 +15,18 @@ from typing import Any, cast
 
 from flintstream.connectors.formats import DeserializationSchema, SerializationSchema
 from flintstream.errors import (
-    EnvironmentSetupError,
     InvalidArgumentError,
     SourceError,
     TypeMismatchError,
     UnsupportedError,
     describe,
 )
+from flintstream.model.extras import extra
 from flintstream.model.row import Row
 
 
 def _library() -> Any:
-    try:
-        import fastavro  # noqa: PLC0415 - few need it
-    except ImportError as error:
-        what = "Avro needs the package fastavro"
-        raise EnvironmentSetupError(describe(what, remedy="pip install 'flintstream[kafka]'")) from error
-    return fastavro
+    return extra("fastavro", "Avro needs the package fastavro", "kafka")
 
 
 class _AvroSchema:

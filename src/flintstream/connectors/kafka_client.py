@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from flintstream.errors import EnvironmentSetupError, FlintstreamError, InvalidArgumentError, describe
+from flintstream.errors import FlintstreamError, InvalidArgumentError, describe
+from flintstream.model.extras import extra
 
 T = TypeVar("T")
 
@@ -29,20 +30,12 @@ DEFAULT_TIMEOUT_MS = 60_000
 
 def library() -> Any:
     """Return the client library."""
-    try:
-        import confluent_kafka  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        what = "Kafka needs the package confluent-kafka"
-        raise EnvironmentSetupError(describe(what, remedy="pip install 'flintstream[kafka]'")) from error
-    return confluent_kafka
+    return extra("confluent_kafka", "Kafka needs the package confluent-kafka", "kafka")
 
 
 def admin_library() -> Any:
     """Return the part of the client library that asks about topics."""
-    library()
-    import confluent_kafka.admin  # noqa: PLC0415 - an extra
-
-    return confluent_kafka.admin
+    return extra("confluent_kafka.admin", "Kafka needs the package confluent-kafka", "kafka")
 
 
 def check_servers(servers: str | None) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flintstream.connectors.postgres_options import JdbcConnectionOptions
-from flintstream.errors import EnvironmentSetupError, describe
+from flintstream.model.extras import extra
 
 T = TypeVar("T")
 _RETRY_SECONDS = 1.0
@@ -34,12 +34,7 @@ where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped order
 
 def library() -> Any:
     """Return the client library."""
-    try:
-        import psycopg  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        what = "PostgreSQL needs the package psycopg"
-        raise EnvironmentSetupError(describe(what, remedy="pip install 'flintstream[postgres]'")) from error
-    return psycopg
+    return extra("psycopg", "PostgreSQL needs the package psycopg", "postgres")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from flintstream.connectors.fields import fields_of
-from flintstream.errors import EnvironmentSetupError, InvalidArgumentError, SinkError, describe
+from flintstream.errors import InvalidArgumentError, SinkError, describe
+from flintstream.model.extras import extra
 from flintstream.model.location import refused
 
 T = TypeVar("T")
@@ -26,12 +27,7 @@ _TIMEOUT_SECONDS = 10
 
 def library() -> Any:
     """Return the client library."""
-    try:
-        import redis  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        what = "Redis needs the package redis"
-        raise EnvironmentSetupError(describe(what, remedy="pip install 'flintstream[redis]'")) from error
-    return redis
+    return extra("redis", "Redis needs the package redis", "redis")
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ Flink: the file systems behind `state.checkpoints.dir`. Differs from Flink: by f
 
 from __future__ import annotations
 
-import importlib
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from flintstream.errors import CorruptStateError, EnvironmentSetupError, FlintstreamError, describe
+from flintstream.model.extras import extra
 from flintstream.state.storage import LocalStorage, Storage, inside
 
 T = TypeVar("T")
@@ -25,11 +25,7 @@ T = TypeVar("T")
 def file_system(address: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the file system of an address and the path there; what it lists is never remembered."""
     scheme = urlsplit(address).scheme
-    try:
-        fsspec: Any = importlib.import_module("fsspec")
-    except ImportError:
-        what = f"{scheme}:// needs the package fsspec"
-        raise EnvironmentSetupError(describe(what, remedy="pip install 'flintstream[remote]'")) from None
+    fsspec = extra("fsspec", f"{scheme}:// needs the package fsspec", "remote")
     try:
         found, path = fsspec.url_to_fs(address, use_listings_cache=False, **options)
     except ImportError as error:

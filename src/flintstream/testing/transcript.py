@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from flintstream.errors import EnvironmentSetupError, TranscriptError, describe
+from flintstream.errors import TranscriptError, describe
+from flintstream.model.extras import extra
 from flintstream.model.time import to_millis
 from flintstream.testing.stepped import Line
 
@@ -117,11 +118,7 @@ class Transcript:
 
 def load_file(path: Path, wanted: Sequence[str] = _WANTED) -> Iterator[Transcript]:
     """Yield the transcripts of a file, in order; `wanted` are the keys that each must have."""
-    try:
-        import yaml  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        what = "transcripts need the package pyyaml"
-        raise EnvironmentSetupError(describe(what, remedy="pip install 'flintstream[testing]'")) from error
+    yaml = extra("yaml", "transcripts need the package pyyaml", "testing")
     try:
         documents: list[Any] = list(yaml.safe_load_all(path.read_text()))
     except yaml.YAMLError as error:
