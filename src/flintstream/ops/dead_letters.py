@@ -17,13 +17,14 @@ import numpy as np
 
 from flintstream.errors import FlintstreamError, UserFunctionError
 from flintstream.model.dead_letters import DEAD_LETTERS, DeadLetter, ErrorPolicy, text_of
-from flintstream.model.functions import Function, MapFunction
+from flintstream.model.functions import MapFunction
 from flintstream.ops.batch import NO_TIMESTAMP, Batch, Values, expand
 from flintstream.ops.operator import MAIN, Operator, OperatorContext, Output
 from flintstream.ops.stateless import (
     ElementContext,
     FilterOperator,
     FlatMapOperator,
+    FunctionOperator,
     MapOperator,
     ProcessOperator,
     callable_of,
@@ -123,16 +124,20 @@ def listed(result: Iterable[Any] | None) -> list[Any]:
     return [] if result is None else list(result)
 
 
-class TryingMap(MapOperator):
-    """`MapOperator` that goes on."""
+class Trying(FunctionOperator):
+    """What all operators that go on share: the policy, and where the letters go."""
 
-    def __init__(self, policy: ErrorPolicy, function: Function, methods: Sequence[str]) -> None:
-        super().__init__(function, methods)
+    def __init__(self, policy: ErrorPolicy, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._policy = policy
 
     def open(self, ctx: OperatorContext) -> None:
         super().open(ctx)
         self._graves = undertaker_of(self._policy, ctx)
+
+
+class TryingMap(Trying, MapOperator):
+    """`MapOperator` that goes on."""
 
     def process(self, batch: Batch, port: int, out: Output) -> None:
         trial = Trial(batch, batch.values.rows(), callable_of(self.function, self._methods[port]), self._graves)
@@ -140,16 +145,8 @@ class TryingMap(MapOperator):
         self._graves.emit(batch, trial.failed, out)
 
 
-class TryingFilter(FilterOperator):
+class TryingFilter(Trying, FilterOperator):
     """`FilterOperator` that goes on."""
-
-    def __init__(self, policy: ErrorPolicy, function: Function) -> None:
-        super().__init__(function)
-        self._policy = policy
-
-    def open(self, ctx: OperatorContext) -> None:
-        super().open(ctx)
-        self._graves = undertaker_of(self._policy, ctx)
 
     def process(self, batch: Batch, port: int, out: Output) -> None:
         filter_function = callable_of(self.function, "filter")
@@ -160,16 +157,8 @@ class TryingFilter(FilterOperator):
         self._graves.emit(batch, trial.failed, out)
 
 
-class TryingFlatMap(FlatMapOperator):
+class TryingFlatMap(Trying, FlatMapOperator):
     """`FlatMapOperator` that goes on."""
-
-    def __init__(self, policy: ErrorPolicy, function: Function, methods: Sequence[str]) -> None:
-        super().__init__(function, methods)
-        self._policy = policy
-
-    def open(self, ctx: OperatorContext) -> None:
-        super().open(ctx)
-        self._graves = undertaker_of(self._policy, ctx)
 
     def process(self, batch: Batch, port: int, out: Output) -> None:
         function = callable_of(self.function, self._methods[port])
@@ -178,16 +167,8 @@ class TryingFlatMap(FlatMapOperator):
         self._graves.emit(batch, trial.failed, out)
 
 
-class TryingProcess(ProcessOperator):
+class TryingProcess(Trying, ProcessOperator):
     """`ProcessOperator` that goes on."""
-
-    def __init__(self, policy: ErrorPolicy, function: Function, methods: Sequence[str]) -> None:
-        super().__init__(function, methods)
-        self._policy = policy
-
-    def open(self, ctx: OperatorContext) -> None:
-        super().open(ctx)
-        self._graves = undertaker_of(self._policy, ctx)
 
     def process(self, batch: Batch, port: int, out: Output) -> None:
         function = callable_of(self.function, self._methods[port])
