@@ -97,6 +97,19 @@ def as_json(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def test_a_relative_directory_is_that_of_who_asks(
+    start: Callable[..., Job], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = start("job")
+    job.wait_for_epoch(1)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    path = as_json(capsys, "savepoint", "take", job.checkpoints, "mine")["savepoint"]
+    assert Path(path).parent == tmp_path / "elsewhere" / "mine"
+    path = as_json(capsys, "stop", job.checkpoints, "--savepoint", "mine")["savepoint"]
+    assert Path(path).parent == tmp_path / "elsewhere" / "mine"
+
+
 @pytest.mark.row(79, 80, 87)
 def test_a_job_is_watched_stopped_and_restarted_from_any_savepoint(
     start: Callable[..., Job], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 from flintstream.engine import savepoint_history as histories
@@ -124,9 +125,14 @@ def stop(
     return _asked(STOP, checkpoint_dir, savepoint_directory, drain, tags, comment, timeout)
 
 
+def _as_the_job_sees_it(path: str) -> str:
+    """Return a path that does not depend on the working directory, since the job may have another."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
 def _asked(kind: str, where: Any, target: Any, drain: bool, tags: Any, comment: str, timeout: float) -> str:
     storage = savepoint_storage(check_path("the checkpoint directory", where))
-    directory = None if target is None else check_path("the savepoint directory", target)
+    directory = None if target is None else _as_the_job_sees_it(check_path("the savepoint directory", target))
     words = read_tags(tags)
     path = ask(storage, kind, savepoint_directory=directory, drain=drain, tags=words, comment=comment, timeout=timeout)
     assert path is not None

@@ -83,7 +83,8 @@ def ask(
     """
     where = str(getattr(storage, "root", "")) or None
     if holder(storage) is None:
-        raise SavepointError(describe("no job runs with that checkpoint directory", where, "start it, or name another"))
+        remedy = "start it, or name another; `flintstream savepoint take` takes one of a job that does not run"
+        raise SavepointError(describe(f"no job runs on {where or 'that checkpoint directory'}", None, remedy))
     request = Request(uuid.uuid4().hex, kind, savepoint_directory, drain, tuple(tags), comment)
     path = f"{REQUESTS}/{request.id}.json"
     storage.write(path, json.dumps(asdict(request)).encode())

@@ -14,9 +14,8 @@ from typing import Annotated
 
 import typer
 
-from flintstream.engine.lease import holder
-from flintstream.engine.requests import CANCEL, STOP, ask
-from flintstream.errors import SavepointError, describe
+from flintstream.api import savepoints
+from flintstream.engine.requests import CANCEL, ask
 from flintstream.jobs import command_savepoint
 from flintstream.jobs.launch import PASSING, run_program
 from flintstream.jobs.options import AsJson, Job, Module, Orphans, Patience, Settings
@@ -58,9 +57,7 @@ def stop(
     as_json: AsJson = False,
 ) -> None:
     """Let a running job take a savepoint and stop; print where the savepoint is."""
-    storage = storage_at(job)
-    _require_running(job)
-    path = ask(storage, STOP, savepoint_directory=savepoint, drain=drain, timeout=patience)
+    path = savepoints.stop(job, savepoint, drain=drain, timeout=patience)
     if as_json:
         show_json({"savepoint": path})
     else:
@@ -71,21 +68,11 @@ def stop(
 @telling
 def cancel(job: Job, patience: Patience = 60.0, as_json: AsJson = False) -> None:
     """Let a running job stop behind its last epoch; it goes on from there when it is started again."""
-    storage = storage_at(job)
-    _require_running(job)
-    ask(storage, CANCEL, timeout=patience)
+    ask(storage_at(job), CANCEL, timeout=patience)
     if as_json:
         show_json({"canceled": job})
     else:
         typer.echo(f"canceled; started again, it goes on from {job}")
-
-
-def _require_running(job: str) -> None:
-    known = holder(storage_at(job))
-    if known is None or known.is_gone:
-        what = f"no job runs on {job}"
-        remedy = "`flintstream savepoint take` takes a savepoint of a job that does not run"
-        raise SavepointError(describe(what, None, remedy))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,7 +13,6 @@ import typer
 
 from flintstream.api import savepoints
 from flintstream.engine.lease import holder
-from flintstream.engine.requests import SAVEPOINT, ask
 from flintstream.jobs.launch import PASSING, run_program
 from flintstream.jobs.options import AsJson, Job, Module, Orphans, Patience, Savepoint, Settings, Tags
 from flintstream.jobs.shown import moment, show_json, show_table, size, telling
@@ -33,13 +32,10 @@ def take(
     as_json: AsJson = False,
 ) -> None:
     """Take a savepoint of a job, which goes on if it runs; print where it is."""
-    storage = storage_at(job)
-    known = holder(storage)
-    if known is None or known.is_gone:
+    if holder(storage_at(job)) is None:
         path = savepoints.take(job, target, tags=tags or (), comment=comment)
     else:
-        answer = ask(storage, SAVEPOINT, savepoint_directory=target, tags=tags or (), comment=comment, timeout=patience)
-        path = str(answer)
+        path = savepoints.trigger(job, target, tags=tags or (), comment=comment, timeout=patience)
     if as_json:
         show_json({"savepoint": path})
     else:
