@@ -199,3 +199,27 @@ def test_staged_output_that_is_damaged_is_never_published(make_env, tmp_path, mo
     declare(env, 1, FileSink.json(output))
     env.execute("keep")
     assert sum(len(each.read_text().splitlines()) for each in output.glob("*.json")) == 400
+
+
+def test_a_damaged_savepoint_is_named_and_not_the_empty_checkpoint_directory(tmp_path):
+    from flintstream import CollectSink, StreamExecutionEnvironment, savepoints
+
+    def program(checkpoints: str) -> StreamExecutionEnvironment:
+        env = StreamExecutionEnvironment.get_execution_environment(runtime="local").set_parallelism(1)
+        env.set_checkpoint_dir(str(tmp_path / checkpoints))
+        pairs = env.from_collection([("a", 1), ("a", 2)]).uid("in")
+        pairs.key_by(lambda pair: pair[0]).sum(1).uid("sums").sink_to(CollectSink()).uid("out")
+        return env
+
+    program("first").execute()
+    savepoint = Path(savepoints.take(tmp_path / "first", tmp_path / "savepoints"))
+    part = next(savepoint.rglob("*.parquet"))
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(bytes(data))
+    env = program("second")
+    env.start_from_savepoint(str(savepoint))
+    with pytest.raises(CorruptStateError, match="of the savepoint is damaged") as caught:
+        env.execute()
+    assert str(savepoint) in str(caught.value)
+    assert str(tmp_path / "second") not in str(caught.value)

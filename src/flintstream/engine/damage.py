@@ -28,8 +28,10 @@ def with_intact(error: CorruptStateError, storage: Storage) -> CorruptStateError
     """Return the error with all that is damaged, and with the newest older checkpoint that is not."""
     try:
         names = storage.list(manifests.FOLDER)
+        if not names:
+            return error  # what is damaged is the savepoint that the job was to start from, and the error says so
         checked = Checked(storage)
-        damaged = checked.damaged(names[-1]) if names else []
+        damaged = checked.damaged(names[-1])
         whole = next((name for name in reversed(names[:-1]) if not checked.damaged(name)), None)
     except OSError:
         return error  # the directory as a whole cannot be read: no more is known than that
