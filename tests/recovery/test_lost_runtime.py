@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from flintstream.errors import JobError, LostRuntimeError, SourceError
+from flintstream.errors import JobError, LedgerError, LostRuntimeError, SourceError
 from flintstream.spark.failures import check_alive, translate, translated
 
 
@@ -38,6 +38,16 @@ def test_an_executor_that_is_lost_again_and_again_is_named_and_may_come_back():
     found = translate(error)
     assert isinstance(found, SourceError | JobError) and not isinstance(found, LostRuntimeError)
     assert "executors were lost again and again" in str(found)
+
+
+def test_an_epoch_torn_by_a_lost_executor_is_one_that_runs_again():
+    # Seen on a cluster of two executors, one killed while the last stage had begun to read what it had written.
+    error = PySparkException(
+        "Job aborted due to stage failure: A shuffle map stage with indeterminate output was failed and retried. "
+        "However, Spark cannot rollback the ResultStage 5 to re-process the input data, and has to fail this job."
+    )
+    with pytest.raises(LedgerError, match="an executor was lost when part of the epoch had been read"), translated():
+        raise error
 
 
 class DeadGateway:

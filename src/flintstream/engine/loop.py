@@ -251,10 +251,11 @@ class EpochLoop:
                 reports = self._run_tasks(context)
                 manifest = self._coordinator.complete(context, reports, spark)
                 break
-            except LedgerError:
+            except LedgerError as error:
                 ledger_failures += 1
                 if ledger_failures == LEDGER_TRIES:
                     raise
+                _LOG.warning("epoch %d runs again: %s", context.epoch, error)
             except CommitError as error:
                 self._tolerate(error, context.epoch)
         self._failures = 0

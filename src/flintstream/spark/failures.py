@@ -11,10 +11,13 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from flintstream.errors import FlintstreamError, JobError, LostRuntimeError, SourceError, describe
+from flintstream.errors import FlintstreamError, JobError, LedgerError, LostRuntimeError, SourceError, describe
 from flintstream.planner.plan import Plan
 
 _GONE = r"SparkContext was shut down|stopped SparkContext|SparkContext has been shutdown|Answer from Java side is empty"
+_TORN = r"indeterminate output was failed and retried|cannot rollback the (?:Result|ShuffleMap)Stage"
+"""A lost executor took with it what some tasks had read and others had not. Run anew, the tasks are other attempts with
+other output, and Spark cannot take back what had come of the old: the ledger would say the same of the epoch."""
 _CAUSES = (
     (
         r"ExecutorLostFailure|Executor heartbeat timed out|executor \S+ exited",
@@ -70,6 +73,9 @@ def translate(error: Exception) -> FlintstreamError:
         return _gone()  # it told of a failure with its last breath
     if re.search(_GONE, text):
         return _gone(first_line(text))
+    if re.search(_TORN, text):
+        what = "an executor was lost when part of the epoch had been read from it"
+        return LedgerError(describe(what, None, "the epoch runs again; look for a lack of memory on the executors"))
     for pattern, what, remedy in _CAUSES:
         if re.search(pattern, text):
             return SourceError(describe(f"{what}: {first_line(text)}", None, remedy))
