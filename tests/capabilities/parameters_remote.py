@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flintstream import Encoder, FileSink
-from flintstream.errors import InvalidArgumentError
+from flintstream import Encoder, FileSink, SavepointWriter, ValueStateDescriptor, savepoint
+from flintstream.errors import InvalidArgumentError, SavepointError
 from tests.capabilities.parameters import Bench, case
 
 _NAMES = itertools.count()
@@ -68,9 +68,35 @@ def on_this_machine(bench: Bench, options: Mapping[str, Any]) -> str:
     return "fine"
 
 
+def savepoint_in_a_drawer() -> str:
+    address = f"drawers://savepoints-{next(_NAMES)}/one"
+    writer = SavepointWriter.new_savepoint().with_state("op", ValueStateDescriptor("n", int), [("a", 3)])
+    return writer.write(address, storage_options={"drawer": "left"})
+
+
+def read(bench: Bench, options: Mapping[str, Any]) -> list[str]:
+    return savepoint(savepoint_in_a_drawer(), storage_options=options).operators()
+
+
+def go_on_from(bench: Bench, options: Mapping[str, Any]) -> list[str]:
+    writer = SavepointWriter.from_existing_savepoint(savepoint_in_a_drawer(), storage_options=options)
+    return savepoint(writer.write(str(bench.folder() / "copy"))).operators()
+
+
+def write(bench: Bench, options: Mapping[str, Any]) -> list[str]:
+    address = f"drawers://written-{next(_NAMES)}"
+    SavepointWriter.new_savepoint().write(address, storage_options=options)
+    return opened(address.removeprefix("drawers://"))
+
+
 CHOICES: tuple[tuple[Any, Any], ...] = (({}, ["top"]), ({"drawer": "left"}, ["left"]))
 SET = "StreamExecutionEnvironment.set_checkpoint_dir.storage_options"
 case(SET, checkpoints, *CHOICES)
 case(SET, on_this_machine, ({}, "fine"), ({"drawer": "left"}, InvalidArgumentError))
 case("FileSink.__init__.storage_options", files, *CHOICES)
 case("FileSink.RowFormatBuilder.with_storage_options.storage_options", lines, *CHOICES)
+
+FOUND: tuple[tuple[Any, Any], ...] = (({"drawer": "left"}, ["op"]), ({"drawer": "right"}, SavepointError))
+case("savepoint.storage_options", read, *FOUND)
+case("SavepointWriter.from_existing_savepoint.storage_options", go_on_from, *FOUND)
+case("SavepointWriter.write.storage_options", write, *CHOICES)

@@ -39,3 +39,31 @@ def test_a_savepoint_there_is_as_good_as_one_here(
 
     savepoints.dispose(path)
     assert savepoints.history(f"{place}/savepoints") == []
+
+
+def test_options_reach_every_way_to_handle_a_savepoint(store: ObjectStore, place: str) -> None:
+    from flintstream import SavepointWriter, ValueStateDescriptor, savepoint, savepoints
+
+    options = store.options
+    env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+    env.set_checkpoint_dir(f"{place}/checkpoints", storage_options=options)
+    list(sums(env, range(10)).execute_and_collect())
+    first = savepoints.take(f"{place}/checkpoints", f"{place}/savepoints", storage_options=options)
+    totals = savepoint(first, storage_options=options).state("sums", "reduced", arrow=True)
+    assert sorted(row["key"] for row in totals.to_pylist()) == ["even", "odd"]
+
+    writer = SavepointWriter.from_existing_savepoint(first, storage_options=options)
+    writer.with_state("extra", ValueStateDescriptor("n", int), [("a", 3)])
+    second = writer.write(f"{place}/savepoints/second", storage_options=options)
+    assert (
+        savepoints.show(second, storage_options=options).parent == savepoints.check(first, storage_options=options).id
+    )
+    assert [each.path for each in savepoints.ancestors(second, storage_options=options)] == [first]
+    assert [(each.uid, each.added) for each in savepoints.diff(first, second, storage_options=options)] == [
+        ("extra", 1)
+    ]
+    savepoints.tag(second, "mine", storage_options=options)
+    found = savepoints.history(f"{place}/savepoints", tag="mine", storage_options=options)
+    assert [each.path for each in found] == [second]
+    savepoints.dispose(second, storage_options=options)
+    assert [each.path for each in savepoints.history(f"{place}/savepoints", storage_options=options)] == [first]

@@ -32,6 +32,7 @@ from flintstream.model.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from flintstream.state.storage_remote import StorageOptions
 
 _SHAPES: dict[type[StateDescriptor], str] = {
     ValueStateDescriptor: VALUE,
@@ -70,9 +71,12 @@ class SavepointWriter:
         return SavepointWriter(Draft(max_parallelism))
 
     @staticmethod
-    def from_existing_savepoint(path: str | Path) -> SavepointWriter:
-        """Begin with all that a savepoint, or a checkpoint directory, has: source positions, time, and state."""
-        source = open_state(str(path))
+    def from_existing_savepoint(path: str | Path, storage_options: StorageOptions = None) -> SavepointWriter:
+        """Begin with all that a savepoint, or a checkpoint directory, has: source positions, time, and state.
+
+        `storage_options` are what the file system of an address (`s3://...`) must know.
+        """
+        source = open_state(str(path), storage_options)
         return SavepointWriter(Draft(source.max_parallelism, source))
 
     def with_state(
@@ -164,14 +168,23 @@ class SavepointWriter:
         self._draft.remove_table(uid, found)
         return self
 
-    def write(self, path: str | Path, *, tags: Sequence[str] = (), comment: str = "") -> str:
+    def write(
+        self,
+        path: str | Path,
+        *,
+        tags: Sequence[str] = (),
+        comment: str = "",
+        storage_options: StorageOptions = None,
+    ) -> str:
         """Write the savepoint into a directory that is empty or not there; return its path.
+
+        `storage_options` are what the file system of an address (`s3://...`) must know.
 
         Raises:
             SavepointError: it could not be written; nothing is left there then.
             InvalidArgumentError: some data cannot be the state it was given for.
         """
-        self._draft.write(str(path), _write_state, Notes("written", tuple(tags), comment))
+        self._draft.write(str(path), _write_state, Notes("written", tuple(tags), comment), storage_options)
         return str(path)
 
     @staticmethod

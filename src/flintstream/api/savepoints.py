@@ -2,6 +2,7 @@
 
 Savepoints of a running job are asked of its `JobClient`; a job begins with one by `env.start_from_savepoint`. Published
 as `flintstream.savepoints`. Nothing here needs Spark or the program.
+Every function takes `storage_options`: what the file system of an address (`s3://...`) must know.
 
 Flink: the actions `savepoint`, `stop` and `savepoint --dispose` of the command line.
 """
@@ -30,6 +31,8 @@ from flintstream.engine.savepoint_take import Notes
 from flintstream.engine.savepoint_take import take as take_from
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.graph.location import users_line
+from flintstream.state.storage import Storage
+from flintstream.state.storage_remote import StorageOptions
 
 __all__ = [
     "OperatorEntry",
@@ -58,6 +61,7 @@ def take(
     *,
     tags: Sequence[str] = (),
     comment: str = "",
+    storage_options: StorageOptions = None,
 ) -> str:
     """Take a savepoint of a job that does not run, from its checkpoint directory; return its path.
 
@@ -68,13 +72,14 @@ def take(
         savepoint_directory: Where the savepoint gets a directory of its own.
         tags: Words to find it by.
         comment: What else is to be remembered of it.
+        storage_options: What the file system of an address (`s3://...`) must know.
 
     Raises:
         SavepointError: there is no checkpoint, or its output may not be published yet.
     """
-    source = savepoint_storage(check_path("the checkpoint directory", checkpoint_dir))
+    source = savepoint_storage(check_path("the checkpoint directory", checkpoint_dir), storage_options)
     target = check_path("the savepoint directory", savepoint_directory)
-    return take_from(source, target, Notes("checkpoint", read_tags(tags), comment))
+    return take_from(source, target, Notes("checkpoint", read_tags(tags), comment), options=storage_options)
 
 
 def trigger(
@@ -84,6 +89,7 @@ def trigger(
     tags: Sequence[str] = (),
     comment: str = "",
     timeout: float = 60.0,
+    storage_options: StorageOptions = None,
 ) -> str:
     """Ask the running job of a checkpoint directory, which may be another process, for a savepoint; return its path.
 
@@ -93,11 +99,13 @@ def trigger(
         tags: Words to find it by.
         comment: What else is to be remembered of it.
         timeout: How many seconds to wait for the job's answer.
+        storage_options: What the file system of the checkpoint directory (`s3://...`) must know.
 
     Raises:
         SavepointError: no job runs there, it says why not, or it does not answer in time.
     """
-    return _asked(SAVEPOINT, checkpoint_dir, savepoint_directory, False, tags, comment, timeout)
+    storage = savepoint_storage(check_path("the checkpoint directory", checkpoint_dir), storage_options)
+    return _asked(SAVEPOINT, storage, savepoint_directory, False, tags, comment, timeout)
 
 
 def stop(
@@ -108,6 +116,7 @@ def stop(
     tags: Sequence[str] = (),
     comment: str = "",
     timeout: float = 60.0,
+    storage_options: StorageOptions = None,
 ) -> str:
     """Ask the running job of a checkpoint directory to end with a savepoint; return its path.
 
@@ -118,11 +127,13 @@ def stop(
         tags: Words to find it by.
         comment: What else is to be remembered of it.
         timeout: How many seconds to wait for the job's answer.
+        storage_options: What the file system of the checkpoint directory (`s3://...`) must know.
 
     Raises:
         SavepointError: no job runs there, it says why not, or it does not answer in time.
     """
-    return _asked(STOP, checkpoint_dir, savepoint_directory, drain, tags, comment, timeout)
+    storage = savepoint_storage(check_path("the checkpoint directory", checkpoint_dir), storage_options)
+    return _asked(STOP, storage, savepoint_directory, drain, tags, comment, timeout)
 
 
 def _as_the_job_sees_it(path: str) -> str:
@@ -130,8 +141,7 @@ def _as_the_job_sees_it(path: str) -> str:
     return path if "://" in path else str(Path(path).absolute())
 
 
-def _asked(kind: str, where: Any, target: Any, drain: bool, tags: Any, comment: str, timeout: float) -> str:
-    storage = savepoint_storage(check_path("the checkpoint directory", where))
+def _asked(kind: str, storage: Storage, target: Any, drain: bool, tags: Any, comment: str, timeout: float) -> str:
     directory = None if target is None else _as_the_job_sees_it(check_path("the savepoint directory", target))
     words = read_tags(tags)
     path = ask(storage, kind, savepoint_directory=directory, drain=drain, tags=words, comment=comment, timeout=timeout)
@@ -139,47 +149,61 @@ def _asked(kind: str, where: Any, target: Any, drain: bool, tags: Any, comment: 
     return path
 
 
-def show(path: str | PathLike[str]) -> SavepointDocument:
+def show(path: str | PathLike[str], *, storage_options: StorageOptions = None) -> SavepointDocument:
     """Return what a savepoint says of itself: its operators and their state, how far sources were read, and so on."""
     where = check_path("the savepoint", path)
-    return read_document(savepoint_storage(where), where)
+    return read_document(savepoint_storage(where, storage_options), where)
 
 
-def check(path: str | PathLike[str]) -> SavepointDocument:
+def check(path: str | PathLike[str], *, storage_options: StorageOptions = None) -> SavepointDocument:
     """Read all files of a savepoint and compare them with their checksums; return what it says of itself."""
-    return histories.check(check_path("the savepoint", path))
+    return histories.check(check_path("the savepoint", path), storage_options)
 
 
-def history(directory: str | PathLike[str], *, tag: str | None = None) -> list[SavepointSummary]:
+def history(
+    directory: str | PathLike[str], *, tag: str | None = None, storage_options: StorageOptions = None
+) -> list[SavepointSummary]:
     """Return the savepoints in a directory, oldest first; with `tag` those that have it."""
-    return histories.history(check_path("the directory", directory), tag)
+    return histories.history(check_path("the directory", directory), tag, storage_options)
 
 
-def ancestors(path: str | PathLike[str], directory: str | PathLike[str] | None = None) -> list[SavepointSummary]:
+def ancestors(
+    path: str | PathLike[str],
+    directory: str | PathLike[str] | None = None,
+    *,
+    storage_options: StorageOptions = None,
+) -> list[SavepointSummary]:
     """Return the savepoint that the job of a savepoint was started from, the one before that, and so on.
 
     Args:
         path: The savepoint.
         directory: Where the others are; without it, beside it.
+        storage_options: What the file system of an address (`s3://...`) must know.
     """
     where = check_path("the savepoint", path).rstrip("/")
     among = where.rpartition("/")[0] if directory is None else check_path("the directory", directory)
-    return histories.ancestors(histories.summary_of(where, show(where)), histories.history(among))
+    itself = histories.summary_of(where, show(where, storage_options=storage_options))
+    return histories.ancestors(itself, histories.history(among, None, storage_options))
 
 
-def diff(first: str | PathLike[str], second: str | PathLike[str]) -> list[TableDiff]:
+def diff(
+    first: str | PathLike[str], second: str | PathLike[str], *, storage_options: StorageOptions = None
+) -> list[TableDiff]:
     """Compare two savepoints: how many rows of each state the second has added, removed and changed."""
-    return histories.diff(check_path("the first savepoint", first), check_path("the second savepoint", second))
+    one, other = check_path("the first savepoint", first), check_path("the second savepoint", second)
+    return histories.diff(one, other, storage_options)
 
 
-def tag(path: str | PathLike[str], *tags: str, comment: str | None = None) -> SavepointSummary:
+def tag(
+    path: str | PathLike[str], *tags: str, comment: str | None = None, storage_options: StorageOptions = None
+) -> SavepointSummary:
     """Give a savepoint these tags instead of those it has, and another comment if one is given."""
-    return histories.tag(check_path("the savepoint", path), read_tags(tags), comment)
+    return histories.tag(check_path("the savepoint", path), read_tags(tags), comment, storage_options)
 
 
-def dispose(path: str | PathLike[str]) -> None:
+def dispose(path: str | PathLike[str], *, storage_options: StorageOptions = None) -> None:
     """Delete a savepoint; a directory that is none is refused, and nothing beside its own files is touched."""
-    histories.dispose(check_path("the savepoint", path))
+    histories.dispose(check_path("the savepoint", path), storage_options)
 
 
 def check_path(what: str, path: Any) -> str:

@@ -20,6 +20,7 @@ from flintstream.api.state_frames import spark_tables
 from flintstream.api.state_lookup import Looker, tables_of, timers_of, view_of
 from flintstream.engine.state_tables import StateSource, open_state
 from flintstream.engine.state_tables_view import View
+from flintstream.state.storage_remote import StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,17 @@ class StateInfo:
     columns: dict[str, str]
 
 
-def savepoint(path: str | Path, spark: Any = None) -> SavepointReader:
+def savepoint(path: str | Path, spark: Any = None, storage_options: StorageOptions = None) -> SavepointReader:
     """Open a savepoint, or a checkpoint directory, to look at the state in it.
 
     Nothing is changed there, and the job may go on meanwhile. `spark` is the session for DataFrames; without it the
-    active one is used, or one is started when the first DataFrame is asked for.
+    active one is used, or one is started when the first DataFrame is asked for. `storage_options` are what the file system
+    of an address (`s3://...`) must know.
 
     Raises:
         SavepointError: there is neither a savepoint nor a checkpoint at `path`.
     """
-    return SavepointReader(Looker(open_state(str(path)), spark))
+    return SavepointReader(Looker(open_state(str(path), storage_options), spark))
 
 
 class SavepointReader:

@@ -43,6 +43,7 @@ from flintstream.engine.state_tables import CheckpointSource, SavepointPart, Sav
 from flintstream.errors import CorruptStateError, SavepointError, describe
 from flintstream.state.backend import is_shared
 from flintstream.state.storage import Storage
+from flintstream.state.storage_remote import StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,11 @@ class Draft:
         self.removed |= {table, f"{uid}/#ttl:{table.removeprefix(f'{uid}/')}-timers"}
         self.added.pop(table, None)
 
-    def write(self, path: str, write_state: WriteState, notes: Notes) -> SavepointDocument:
+    def write(
+        self, path: str, write_state: WriteState, notes: Notes, options: StorageOptions = None
+    ) -> SavepointDocument:
         """Write the savepoint into an empty directory; if that fails nothing is left there."""
-        storage = savepoint_storage(path)
+        storage = savepoint_storage(path, options)
         if storage.list(""):
             raise SavepointError(describe("the directory of the new savepoint is not empty", path, "choose another"))
         try:

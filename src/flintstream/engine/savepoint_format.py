@@ -29,7 +29,7 @@ from flintstream.ops.clock import LaneTime
 from flintstream.state.codec import Kind, kind_of_field
 from flintstream.state.parquet import MOST_ROWS, part_bytes
 from flintstream.state.storage import LocalStorage, Storage, is_inside
-from flintstream.state.storage_remote import storage_at
+from flintstream.state.storage_remote import StorageOptions, storage_at
 
 DOCUMENT = "savepoint.json"
 FORMAT = 1
@@ -175,7 +175,7 @@ def positions_of(document: SavepointDocument, uid: str) -> dict[int | str, int]:
     return {names.get(split) or split: position for split, position in found.positions.items()}
 
 
-def savepoint_storage(path: str, options: Mapping[str, Any] | None = None) -> Storage:
+def savepoint_storage(path: str, options: StorageOptions = None) -> Storage:
     """Return the directory of a savepoint; what is in it cannot lead out of it."""
     found = storage_at(str(path), options)
     return LocalStorage(found.root, strict=True) if isinstance(found, LocalStorage) else found

@@ -27,7 +27,7 @@ from flintstream.state.fold import chunks_of, entry_columns
 from flintstream.state.parquet import read_part
 from flintstream.state.row_codes import row_codes
 from flintstream.state.storage import Storage
-from flintstream.state.storage_remote import storage_at
+from flintstream.state.storage_remote import StorageOptions, storage_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ def summary_of(path: str, document: SavepointDocument) -> SavepointSummary:
     )
 
 
-def history(directory: str, tag: str | None = None) -> list[SavepointSummary]:
+def history(directory: str, tag: str | None = None, options: StorageOptions = None) -> list[SavepointSummary]:
     """Return the savepoints in a directory, oldest first; what is there and cannot be read is left out."""
     found: list[SavepointSummary] = []
-    for name in storage_at(directory).list(""):
+    for name in storage_at(directory, options).list(""):
         path = f"{directory.rstrip('/')}/{name}"
-        storage = savepoint_storage(path)
+        storage = savepoint_storage(path, options)
         try:
             if has_document(storage):
                 found.append(summary_of(path, read_document(storage, path)))
@@ -105,9 +105,9 @@ class TableDiff:
     same: int
 
 
-def diff(first: str, second: str) -> list[TableDiff]:
+def diff(first: str, second: str, options: StorageOptions = None) -> list[TableDiff]:
     """Compare the state of two savepoints, table by table; only tables that differ in something are told."""
-    one, other = savepoint_storage(first), savepoint_storage(second)
+    one, other = savepoint_storage(first, options), savepoint_storage(second, options)
     old, new = read_document(one, first), read_document(other, second)
     tables_of_old, tables_of_new = _tables(old.operators), _tables(new.operators)
     found: list[TableDiff] = []
@@ -159,31 +159,31 @@ def _compare(before: Sequence[pa.RecordBatch], after: Sequence[pa.RecordBatch]) 
     return len(new) - len(common), len(old) - len(common), len(common) - same, same
 
 
-def dispose(path: str) -> None:
+def dispose(path: str, options: StorageOptions = None) -> None:
     """Delete a savepoint; a directory that is none is left alone."""
-    storage = savepoint_storage(path)
+    storage = savepoint_storage(path, options)
     document = read_document(storage, path)
     for file in (DOCUMENT, *document.files()):
         storage.delete(file)
     storage.prune()
 
 
-def tag(path: str, tags: Sequence[str], comment: str | None = None) -> SavepointSummary:
+def tag(path: str, tags: Sequence[str], comment: str | None = None, options: StorageOptions = None) -> SavepointSummary:
     """Give a savepoint other tags, and another comment if there is one; its state stays as it is."""
-    storage = savepoint_storage(path)
+    storage = savepoint_storage(path, options)
     document = read_document(storage, path)
     changed = replace(document, tags=tuple(tags), comment=document.comment if comment is None else comment)
     storage.write(DOCUMENT, to_bytes(changed))
     return summary_of(path, changed)
 
 
-def check(path: str) -> SavepointDocument:
+def check(path: str, options: StorageOptions = None) -> SavepointDocument:
     """Read every file of a savepoint and compare it with what the document says; return the document.
 
     Raises:
         CorruptStateError: a file is damaged or missing, by name.
     """
-    storage = savepoint_storage(path)
+    storage = savepoint_storage(path, options)
     document = read_document(storage, path)
     for each in document.operators:
         for table in each.tables:

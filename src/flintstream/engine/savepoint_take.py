@@ -50,6 +50,7 @@ from flintstream.state.judge import without_mark
 from flintstream.state.keygroups import group_range
 from flintstream.state.partials import is_partials
 from flintstream.state.storage import Storage
+from flintstream.state.storage_remote import StorageOptions
 from flintstream.state.table import within
 from flintstream.state.trust import judge_until
 
@@ -355,7 +356,13 @@ def published_manifest(storage: Storage, epoch: int | None = None) -> Manifest:
     return found
 
 
-def take(source: Storage, directory: str, notes: Notes | None = None, target_name: str | None = None) -> str:
+def take(
+    source: Storage,
+    directory: str,
+    notes: Notes | None = None,
+    target_name: str | None = None,
+    options: StorageOptions = None,
+) -> str:
     """Take a savepoint of a job that does not run out of its checkpoint directory; return its path."""
     runs = holder(source)
     if runs is not None:
@@ -366,9 +373,8 @@ def take(source: Storage, directory: str, notes: Notes | None = None, target_nam
     name = target_name or folder_name(manifest.incarnation, savepoint_id)
     path = f"{directory.rstrip('/')}/{name}"
     extra = spark_files(source, manifest)
-    write_savepoint(
-        source, manifest, savepoint_storage(path), notes or Notes("checkpoint"), extra=extra, savepoint_id=savepoint_id
-    )
+    target = savepoint_storage(path, options)
+    write_savepoint(source, manifest, target, notes or Notes("checkpoint"), extra=extra, savepoint_id=savepoint_id)
     return path
 
 

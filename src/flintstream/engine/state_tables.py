@@ -45,6 +45,7 @@ from flintstream.state.codec import field_of
 from flintstream.state.fold import fold
 from flintstream.state.parquet import read_part, stored_schema
 from flintstream.state.storage import Storage
+from flintstream.state.storage_remote import StorageOptions
 
 
 class Part(ABC):
@@ -328,7 +329,7 @@ def _schema(offset: int, read: Callable[[int, int], bytes]) -> pa.Schema:
     return schema_at(read, offset)
 
 
-def open_state(path: str) -> StateSource:
+def open_state(path: str, options: StorageOptions = None) -> StateSource:
     """Return what is at a path: a savepoint, a checkpoint directory (its newest manifest) or one of its manifests.
 
     Raises:
@@ -336,10 +337,10 @@ def open_state(path: str) -> StateSource:
     """
     folder, _, name = path.rstrip("/").rpartition("/")
     if name.endswith(".json") and folder.rpartition("/")[2] == manifests.FOLDER:
-        storage = savepoint_storage(folder.rpartition("/")[0] or ".")
+        storage = savepoint_storage(folder.rpartition("/")[0] or ".", options)
         inside = f"{manifests.FOLDER}/{name}"
         return CheckpointSource(storage, path, Manifest.from_bytes(storage.read(inside), inside), is_newest=False)
-    storage = savepoint_storage(path)
+    storage = savepoint_storage(path, options)
     if has_document(storage):
         return SavepointSource(storage, path)
     found = manifests.newest(storage)

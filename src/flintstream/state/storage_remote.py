@@ -20,6 +20,8 @@ from flintstream.model.extras import extra
 from flintstream.state.storage import LocalStorage, Storage, inside
 
 T = TypeVar("T")
+StorageOptions = Mapping[str, Any] | None
+"""What a file system with an address must know besides, such as a password."""
 
 
 def file_system(address: str, options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -124,7 +126,7 @@ class RemoteStorage(Storage):
             raise OSError(msg) from error
 
 
-def storage_at(address: str, options: Mapping[str, Any] | None = None, durable: bool = True) -> Storage:
+def storage_at(address: str, options: StorageOptions = None, durable: bool = True) -> Storage:
     """Return the storage at a path of this machine, a `file:` address or another file system's."""
     parts = urlsplit(address)
     if "://" not in address and parts.scheme != "file":
