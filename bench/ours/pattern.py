@@ -55,10 +55,17 @@ class Events(SplitSource):
     def read(self, split: int, start: int, end: int) -> pa.Array:
         number = np.arange(start, end, dtype=np.int64) * self.stride + split
         key, at = number * KEY_MULTIPLIER % self.keys, number * 1000 // self.event_rate
-        # Mixed bits: the kind of an event says nothing about its key.
-        kind = (number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)).astype(np.int64) % KINDS
+        kind = (mixed(number) % np.uint64(KINDS)).astype(np.int64)
         columns = {"key": key, "kind": kind, "number": number, "time": at}
         return pa.StructArray.from_arrays([pa.array(each) for each in columns.values()], list(columns))
+
+
+def mixed(number: np.ndarray) -> np.ndarray:
+    """Return numbers that say nothing about each other: a key's events come by even steps, their kinds must not."""
+    bits = number.astype(np.uint64)
+    bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return bits ^ bits >> np.uint64(31)
 
 
 def by_pattern(events: DataStream, is_kind: Callable[[int], Any]) -> DataStream:

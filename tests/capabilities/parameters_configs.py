@@ -28,14 +28,14 @@ CONFIG, CHECKPOINTS = "ExecutionConfig", "CheckpointConfig"
 def fails_once(bench: Bench, env: StreamExecutionEnvironment) -> list[int]:
     """Run a job whose first attempt to write a manifest fails."""
     env.set_checkpoint_dir(str(bench.folder()))
-    failures, create = iter([True]), LocalStorage.create
+    failures, publish = iter([True]), LocalStorage.publish
 
     def sometimes(self: LocalStorage, *arguments: Any) -> bool:
         if next(failures, False):
             raise OSError("no space left")
-        return create(self, *arguments)
+        return publish(self, *arguments)
 
-    with mock.patch.object(LocalStorage, "create", sometimes):
+    with mock.patch.object(LocalStorage, "publish", sometimes):
         return collect(env.from_collection([1]).map(lambda n: n))
 
 

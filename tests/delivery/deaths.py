@@ -20,18 +20,18 @@ class Death(BaseException):
 @contextmanager
 def dying(phase: str, epoch: int) -> Iterator[None]:
     """Let the driver die around the creation of an epoch's manifest."""
-    create = LocalStorage.create
+    publish = LocalStorage.publish
     wanted = f"manifests/{epoch:012d}.json"
 
-    def create_and_die(self: LocalStorage, path: str, data: bytes) -> bool:
+    def publish_and_die(self: LocalStorage, path: str, *rest: Any) -> bool:
         if path == wanted and phase == "before the manifest":
             raise Death
-        created = create(self, path, data)
+        created = publish(self, path, *rest)
         if path == wanted and phase == "after the manifest":
             raise Death
         return created
 
-    with mock.patch.object(LocalStorage, "create", create_and_die):
+    with mock.patch.object(LocalStorage, "publish", publish_and_die):
         yield
 
 

@@ -115,14 +115,14 @@ def test_an_attempt_that_failed_in_the_same_driver_is_taken_back_at_the_commit(n
 
 def failing_once(epoch: int):
     """Let the first attempt to write an epoch's manifest fail."""
-    create, failures = LocalStorage.create, iter([True])
+    publish, failures = LocalStorage.publish, iter([True])
 
-    def sometimes(self, path, data):
+    def sometimes(self, path, *rest):
         if path == f"manifests/{epoch:012d}.json" and next(failures, False):
             raise OSError("no space left")
-        return create(self, path, data)
+        return publish(self, path, *rest)
 
-    return mock.patch.object(LocalStorage, "create", sometimes)
+    return mock.patch.object(LocalStorage, "publish", sometimes)
 
 
 def test_at_most_once_writes_no_output_into_the_checkpoint(new_env, tmp_path):

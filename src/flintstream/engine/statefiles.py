@@ -156,22 +156,38 @@ def write_state(
     shared: bool = False,
 ) -> NewState | None:
     """Write what changed in this epoch, of the shared tables or of the others; None if nothing did."""
+    moved = len(handles) != 1
+    files = () if moved else handles[0].files
+    total = sum(sum(backend.rows(shared).values()) for backend in backends.values())
+    # Mostly it can be told before what changed is put into columns, and then it need not be.
+    touched = sum(backend.touched(shared) for backend in backends.values())
+    if touched and _is_worth_a_snapshot(touched, total, files):
+        for backend in backends.values():
+            backend.mark_clean(shared)
+        return _write_snapshot(backends, storage, epoch, path, shared)
     changes: dict[str, pa.RecordBatch] = {}
     for backend in backends.values():
         changes.update(backend.delta(shared))
-    moved = len(handles) != 1
-    files = () if moved else handles[0].files
     if not changes and not (moved and any(handle.files for handle in handles)):
         return None
-    touched = rows_of(changes)
-    total = sum(sum(backend.rows(shared).values()) for backend in backends.values())
-    if moved or touched * 2 >= total or outweighs(files, touched, total):
-        rows: dict[str, pa.RecordBatch] = {}
-        for backend in backends.values():
-            rows.update(backend.snapshot(shared))
-        file, data = new_file(rows, storage, (epoch, epoch), path, is_snapshot=True)
-        return NewState(0, (file,), data)
+    if moved or _is_worth_a_snapshot(rows_of(changes), total, files):
+        return _write_snapshot(backends, storage, epoch, path, shared)
     return append(changes, files, storage, epoch, path, max_parallelism_of(backends))
+
+
+def _is_worth_a_snapshot(touched: int, total: int, files: Sequence[StateFile]) -> bool:
+    """Whether so many rows of so many were touched that all may as well be written."""
+    return touched * 2 >= total or outweighs(files, touched, total)
+
+
+def _write_snapshot(
+    backends: Mapping[str, KeyedBackend], storage: Storage, epoch: int, path: str, shared: bool
+) -> NewState:
+    rows: dict[str, pa.RecordBatch] = {}
+    for backend in backends.values():
+        rows.update(backend.snapshot(shared))
+    file, data = new_file(rows, storage, (epoch, epoch), path, is_snapshot=True)
+    return NewState(0, (file,), data)
 
 
 def append(

@@ -28,7 +28,8 @@ from flintstream.ops.batch import I64, NO_TIMESTAMP, Batch
 from flintstream.ops.cep_judge import Flags, Judge, Verdict
 from flintstream.ops.cep_match import Known, Matcher, matched
 from flintstream.ops.cep_nodes import compile_pattern
-from flintstream.ops.cep_state import Partial, Partials, PartialsTable
+from flintstream.ops.cep_state import Partial, Partials
+from flintstream.ops.cep_table import PartialsTable
 from flintstream.ops.context import OperatorRuntimeContext
 from flintstream.ops.keyed import PIECE, TimedOperator
 from flintstream.ops.operator import OperatorContext, Output
@@ -138,29 +139,34 @@ class PatternOperator(TimedOperator):
             known = list(map(list(known).__getitem__, chosen.tolist()))
         self._matcher.tests = verdict.tests
         table, timers, rows, take = self._table, self._timeouts, emissions.rows, self._take
-        data, begins, begin = table.data, self._matcher.begins, self._begin(verdict)
+        begins, begin, begun = self._matcher.begins, self._begin(verdict), self._matcher.begun
+        look = table.data.finder()
         steps = np.searchsorted(run.watermarks, due.times).tolist()
         values = decode(due.values.field(1), due.kind[1][1])
         records = zip(due.times.tolist(), due.places.tolist(), steps, keys, values, known, strict=False)
         for time, place, step, key, value, truth in records:
             if timers.due <= time:
                 self._time_out(time, place, run, emissions)
-            if data[key] is None:
+            partials: Any = look(key)
+            if partials is None:
                 if begin is not None:
                     if not begin(value):
                         continue
+                    truth = begun if truth is None else truth
                 elif not begins(value, time, truth):
                     continue
+            elif type(partials) is tuple:
+                partials = table.of(key)
             start = len(rows)
-            take(key, value, time, truth, rows)
+            take(key, partials, value, time, truth, rows)
             if len(rows) > start:
                 emissions.end_timer(start, step, time, place, time)
 
     def _touched(self, keys: list[Any], begins: Flags, heard: Flags | None) -> I64:
         """Return the indices of records that may begin a match, or whose keys have or may get one."""
-        data, starting = self._table.data, set(compress(keys, begins.tolist()))
+        look, starting = self._table.data.finder(), set(compress(keys, begins.tolist()))
         heard_of = range(len(keys)) if heard is None else np.flatnonzero(heard).tolist()
-        chosen = [index for index in heard_of if (key := keys[index]) in starting or data[key] is not None]
+        chosen = [index for index in heard_of if (key := keys[index]) in starting or look(key) is not None]
         return np.fromiter(chosen, np.int64, len(chosen))
 
     def _begin(self, verdict: Verdict) -> Callable[[Any], Any] | None:
@@ -191,12 +197,13 @@ class PatternOperator(TimedOperator):
                 self._end(key, partials, now, emissions.rows)
                 partials = table.of(key)
             if partials is not None or begins(value, now, truth):
-                self._take(key, value, now, truth, emissions.rows)
+                self._take(key, partials, value, now, truth, emissions.rows)
             end_record_span(emissions, start, index, NO_TIMESTAMP)
 
-    def _take(self, key: Any, value: Any, time: int, known: Known | None, rows: list[Any]) -> None:
+    def _take(
+        self, key: Any, partials: Partials | None, value: Any, time: int, known: Known | None, rows: list[Any]
+    ) -> None:
         self.backend.key = key
-        partials = self._table.of(key)
         is_new = partials is None
         if partials is None:
             partials = Partials()

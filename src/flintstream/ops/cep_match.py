@@ -64,7 +64,8 @@ class Matcher:
     """Runs an automaton over the partial matches of one key at a time.
 
     `on_miss` is called for each partial match that comes to nothing, if anybody wants to know. `tests` are the
-    conditions as they are asked where nothing is known of them.
+    conditions as they are asked where nothing is known of them. `begin` is the condition that every first record of a
+    match fulfils, if one on it alone says whether it is one, and `begun` what is known of a record that does.
     """
 
     def __init__(
@@ -76,14 +77,14 @@ class Matcher:
         self._simple = [condition.simple for condition in automaton.conditions]
         self._iterative = [number for number, simple in enumerate(self._simple) if not simple]
         self._nothing: Known = [None] * len(self.tests)
+        self.begin = self._condition_of_beginning(automaton)
+        self.begun: Known = [True if number == self.begin else None for number in range(len(self.tests))]
         self._has_gaps = automaton.has_gaps
         self._skip, self._on_miss = skip, on_miss
         self.context = _Context()
 
-    @property
-    def begin(self) -> int | None:
-        """The condition that every first record of a match fulfils, if one on it alone says whether it is one."""
-        start = self._automaton.start
+    def _condition_of_beginning(self, automaton: Automaton) -> int | None:
+        start = automaton.start
         alone = len(start) == 1 and len(start[0].yes) == 1 and not start[0].no
         return start[0].yes[0] if alone and self._simple[start[0].yes[0]] else None
 
@@ -97,9 +98,9 @@ class Matcher:
         """Give a record to all partial matches and return the matches that are complete now; None: nothing changed."""
         known = self._nothing if known is None else known
         truth, iterative, tests, simple = list(known), self._iterative, self.tests, self._simple
-        event: Event = (partials.count, time, value)
         context, trees, runs = self.context, self._trees, partials.runs
         context.time = time
+        event: Event | None = None
         kept: list[Partial] | None = None
         done: list[Partial] = []
         for index, run in enumerate(runs):
@@ -124,23 +125,36 @@ class Matcher:
                 continue
             if kept is None:
                 kept = runs[:index]
+            if event is None:
+                event = (partials.count, time, value)
             self._step(run, outcome, event, kept, done)
-        context.link = None
-        for number in iterative:
-            truth[number] = known[number]
-        begun = self._decide(self._start, value, truth)
-        if not begun.is_idle:
+        if iterative:
+            context.link = None
+            for number in iterative:
+                truth[number] = known[number]
+        begin, begun = self.begin, None
+        if begin is not None and truth[begin] is None:
+            truth[begin] = bool(tests[begin](value))
+        if begin is None or truth[begin]:
+            begun = self._decide(self._start, value, truth)
+        if begun is not None and not begun.is_idle:
             kept = list(runs) if kept is None else kept
-            for edge in begun.moves:
-                if edge.target is not None:
-                    kept.append(Partial(edge.target, event, (None, edge.name, event)))
-                if edge.completes:
-                    done.append(Partial("", event, (None, edge.name, event)))
+            event = event or (partials.count, time, value)
+            self._begin_with(event, begun, kept, done)
         if kept is None:
             return None
         partials.runs = kept
         partials.count += 1
         return self._settle(partials, done, value) if done or partials.done else done
+
+    @staticmethod
+    def _begin_with(event: Event, outcome: Outcome, kept: list[Partial], done: list[Partial]) -> None:
+        """Let a record begin matches."""
+        for edge in outcome.moves:
+            if edge.target is not None:
+                kept.append(Partial(edge.target, event, (None, edge.name, event)))
+            if edge.completes:
+                done.append(Partial("", event, (None, edge.name, event)))
 
     def _step(self, run: Partial, outcome: Outcome, event: Event, kept: list[Partial], done: list[Partial]) -> None:
         """Let a record do to one partial match what it does."""

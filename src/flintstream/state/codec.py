@@ -49,6 +49,8 @@ _SCALARS: dict[type, tuple[str, pa.DataType]] = {
     datetime.time: ("time", pa.time64("us")),
 }
 _ARROW: dict[str, pa.DataType] = dict(_SCALARS.values())
+_INTS, _FLOATS = {int}, {float}
+"""The types of values that NumPy reads three times as fast as Arrow does, since there is no None among them."""
 _OUR_OWN: dict[type, tuple[str, tuple[str, ...], Callable[..., Any]]] = {
     TimeWindow: ("window", ("start", "end"), attrgetter("start", "end")),
     CountWindow: ("count_window", ("id",), lambda window: (window.id,)),
@@ -71,6 +73,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def encode(values: Sequence[Any]) -> tuple[pa.Array, Kind]:
     """Return the column of `values` and its kind; any Python values are accepted."""
     types = set(map(type, values))
+    if types in (_INTS, _FLOATS):
+        number, kind = (np.int64, "int") if types == _INTS else (np.float64, "float")
+        try:
+            return pa.array(np.fromiter(values, number, len(values))), kind
+        except OverflowError:  # an int beyond 64 bits
+            return encode_pickled(values), "pickle"
     types.discard(type(None))
     if not types:
         return pa.nulls(len(values)), "none"
@@ -137,10 +145,11 @@ def _present(values: Sequence[Any]) -> Sequence[Any]:
     return [v for v in values if v is not None] if _has_none(values) else values
 
 
-def _column_by(values: Sequence[Any], get: Callable[[Any], Any]) -> list[Any]:
+def _columns_of(values: Sequence[Any]) -> Callable[[Callable[[Any], Any]], list[Any]]:
+    """Return what makes a column of the values, given what to take out of each; None stays None."""
     if _has_none(values):
-        return [None if v is None else get(v) for v in values]
-    return list(map(get, values))
+        return lambda get: [None if v is None else get(v) for v in values]
+    return lambda get: list(map(get, values))
 
 
 def _encode_tuples(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
@@ -148,7 +157,8 @@ def _encode_tuples(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
     if len(widths) != 1:
         return None
     (width,) = widths
-    array, kinds = _struct(values, [f"f{i}" for i in range(width)], lambda i: _column_by(values, itemgetter(i)))
+    column = _columns_of(values)
+    array, kinds = _struct(values, [f"f{i}" for i in range(width)], lambda i: column(itemgetter(i)))
     return array, ["tuple", kinds]
 
 
@@ -164,7 +174,8 @@ def _encode_dicts(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
     (names,) = shapes
     if not _are_field_names(names):
         return None
-    array, kinds = _struct(values, names, lambda i: _column_by(values, itemgetter(names[i])))
+    column = _columns_of(values)
+    array, kinds = _struct(values, names, lambda i: column(itemgetter(names[i])))
     return array, ["dict", list(names), kinds]
 
 
@@ -199,8 +210,9 @@ def _encode_rows(values: Sequence[Any]) -> tuple[pa.Array, Kind] | None:
     if row_kind != 0 or (names is not None and not (len(set(names)) == width and _are_field_names(names))):
         return None
     labels = [f"f{i}" for i in range(width)] if names is None else names
-    cells = _column_by(values, _CELLS)
-    array, kinds = _struct(cells, labels, lambda i: _column_by(cells, itemgetter(i)))
+    cells = _columns_of(values)(_CELLS)
+    column = _columns_of(cells)
+    array, kinds = _struct(cells, labels, lambda i: column(itemgetter(i)))
     return array, ["row", None if names is None else list(names), kinds]
 
 
@@ -208,8 +220,9 @@ def _encode_dataclasses(only: type, values: Sequence[Any]) -> tuple[pa.Array, Ki
     names = [f.name for f in dataclass_fields(only)]
     if not _is_its_fields(only) or any(len(getattr(v, "__dict__", ())) > len(names) for v in _present(values)):
         return None  # someone added attributes of their own
+    column = _columns_of(values)
     try:
-        array, kinds = _struct(values, names, lambda i: _column_by(values, attrgetter(names[i])))
+        array, kinds = _struct(values, names, lambda i: column(attrgetter(names[i])))
     except AttributeError:
         return None  # an attribute was deleted
     return array, ["class", reference_to(only), names, kinds]
@@ -235,8 +248,9 @@ def _is_its_fields(cls: type) -> bool:
 
 def _encode_our_own(only: type, values: Sequence[Any]) -> tuple[pa.Array, Kind]:
     tag, names, parts = _OUR_OWN[only]
-    rows = _column_by(values, parts)
-    array, kinds = _struct(rows, names, lambda i: _column_by(rows, itemgetter(i)))
+    rows = _columns_of(values)(parts)
+    column = _columns_of(rows)
+    array, kinds = _struct(rows, names, lambda i: column(itemgetter(i)))
     return array, [tag, kinds]
 
 

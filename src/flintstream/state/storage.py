@@ -10,7 +10,8 @@ import os
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -37,6 +38,20 @@ class Storage(ABC):
 
     def sync(self, folders: Iterable[str]) -> None:
         """Return when files that anyone wrote into these folders will be found there even after a power cut."""
+
+    def publish(self, path: str, data: bytes, beside: Mapping[str, bytes], folders: Iterable[str]) -> bool:
+        """Create a file that names others, once all those are safe; return whether this call made it.
+
+        Args:
+            path: Where the file is to be.
+            data: What is in it.
+            beside: Files that it names and nobody has written yet, under names that nobody else uses.
+            folders: Where the files are that it names, these and those of others.
+        """
+        for name, content in beside.items():
+            self.write(name, content)
+        self.sync(folders)
+        return self.create(path, data)
 
     @abstractmethod
     def list(self, folder: str) -> list[str]:
@@ -102,7 +117,45 @@ class LocalStorage(Storage):
 
     def create(self, path: str, data: bytes) -> bool:
         target = self._resolve(path)
-        staged = self._stage(target, data)
+        return self._link(self._stage(target, data), target)
+
+    def publish(self, path: str, data: bytes, beside: Mapping[str, bytes], folders: Iterable[str]) -> bool:
+        # A journal writes down once what several wait for, and what has its last name needs no second time: so all
+        # this takes two turns of the disk, where to write, sync and create one after the other takes four.
+        target = self._resolve(path)
+        staged = _staged_name(target)
+        files = {self._resolve(name): content for name, content in beside.items()}
+        try:
+            for file, content in (*files.items(), (staged, data)):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            self._sync_together([*files, staged])
+            self.sync(folders)
+        except BaseException:
+            for file in (*files, staged):
+                file.unlink(missing_ok=True)
+            raise
+        return self._link(staged, target)
+
+    def _sync_together(self, files: Sequence[Path]) -> None:
+        """Return when the bytes of some files are on the disk."""
+        if not self._durable:
+            return
+        *others, last = files
+        with ThreadPoolExecutor(max(1, len(others))) as pool:
+            try:
+                waiting = [pool.submit(_sync, file) for file in others]
+            except RuntimeError:
+                # The interpreter is about to end and starts no threads any more.
+                waiting = []
+                for file in others:
+                    _sync(file)
+            _sync(last)
+            for each in waiting:
+                each.result()
+
+    def _link(self, staged: Path, target: Path) -> bool:
+        """Give a file its name if nobody has it; the staged one is gone in any case."""
         try:
             os.link(staged, target)
         except FileExistsError:
@@ -121,7 +174,7 @@ class LocalStorage(Storage):
 
     def _stage(self, target: Path, data: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
-        staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        staged = _staged_name(target)
         with staged.open("wb") as file:
             file.write(data)
             if self._durable:
@@ -130,13 +183,8 @@ class LocalStorage(Storage):
         return staged
 
     def _sync_folder(self, folder: Path) -> None:
-        if not self._durable:
-            return
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if self._durable:
+            _sync(folder)
 
     def list(self, folder: str) -> list[str]:
         return sorted(name for name in self._names(folder) if not name.startswith("."))
@@ -156,6 +204,19 @@ class LocalStorage(Storage):
         for folder, _, _ in os.walk(self.root, topdown=False):
             with suppress(OSError):
                 Path(folder).rmdir()
+
+
+def _staged_name(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+
+
+def _sync(path: Path) -> None:
+    """Return when a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 _CREATING = threading.Lock()

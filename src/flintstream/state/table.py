@@ -7,7 +7,8 @@ such batches again. Entries that are not in memory are found through `fallback`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,10 @@ class Entries(dict[Any, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.fallback: Callable[[Any], Any] | None = None
+
+    def finder(self) -> Callable[[Any], Any]:
+        """Return the quickest way to look entries up: where all are in memory, without a detour for those that miss."""
+        return self.get if self.fallback is None else self.__getitem__
 
     def __missing__(self, entry: Any) -> Any:
         if self.fallback is None:
@@ -105,17 +110,24 @@ class Table:
 
     def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None:
         """Bring the table forward by a changelog batch."""
-        entries, values, gone = read_rows(batch, self.parts)
-        if not any(gone):
+        entries, values, gone = read_entries(batch, self.parts), self.read_values(batch), batch.column("gone")
+        if not gone.true_count:
             self.load(entries, values)
             return
-        for entry, value, removed in zip(entries, values, gone, strict=True):
-            if not removed:
-                self.load((entry,), (value,))
-            elif keep_gone:
-                self.load((entry,), (GONE,))
-            else:
+        # An entry that is there twice was removed and then set again.
+        removed = gone.to_pylist()
+        lost = list(compress(entries, removed))
+        if keep_gone:
+            self.load(lost, [GONE] * len(lost))
+        else:
+            for entry in lost:
                 self.unload(entry)
+        kept = [not each for each in removed]
+        self.load(compress(entries, kept), compress(values, kept))
+
+    def read_values(self, batch: pa.RecordBatch) -> Sequence[Any]:
+        """Return the values of a changelog batch as the table holds them; True where there are none."""
+        return read_values(batch)
 
     def load(self, entries: Iterable[Any], values: Iterable[Any]) -> None:
         """Take over committed entries; nothing becomes dirty."""
@@ -201,14 +213,22 @@ def within(batch: pa.RecordBatch, groups: range) -> pa.RecordBatch:
 
 def read_rows(batch: pa.RecordBatch, parts: int) -> tuple[list[Any], list[Any], list[bool]]:
     """Return entries, values and removal marks of a changelog batch."""
+    return read_entries(batch, parts), read_values(batch), batch.column("gone").to_pylist()
 
-    def column(name: str) -> list[Any]:
-        index = batch.schema.get_field_index(name)
-        read = decode_keys if name == "key" else decode
-        return read(batch.column(index), kind_of_field(batch.schema.field(index)))
 
-    entries = column("key")
+def read_entries(batch: pa.RecordBatch, parts: int) -> list[Any]:
+    """Return the entries of a changelog batch."""
+    entries = _column(batch, "key", decode_keys)
     if parts > 1:
-        entries = list(zip(entries, *(column(f"part{part}") for part in range(1, parts)), strict=True))
-    values = column("value") if batch.schema.get_field_index("value") >= 0 else [True] * len(entries)
-    return entries, values, batch.column("gone").to_pylist()
+        return list(zip(entries, *(_column(batch, f"part{part}", decode) for part in range(1, parts)), strict=True))
+    return entries
+
+
+def read_values(batch: pa.RecordBatch) -> list[Any]:
+    """Return the values of a changelog batch, True where there are none."""
+    return _column(batch, "value", decode) if "value" in batch.schema.names else [True] * batch.num_rows
+
+
+def _column(batch: pa.RecordBatch, name: str, read: Callable[[pa.Array, Kind], list[Any]]) -> list[Any]:
+    index = batch.schema.get_field_index(name)
+    return read(batch.column(index), kind_of_field(batch.schema.field(index)))

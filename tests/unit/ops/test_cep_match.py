@@ -13,8 +13,8 @@ from flintstream.cep import AfterMatchSkipStrategy, NearMiss, Pattern, WithinTyp
 from flintstream.errors import IncompatibleStateError, JobError
 from flintstream.ops.cep_match import Matcher
 from flintstream.ops.cep_nodes import compile_pattern
-from flintstream.ops.cep_state import Partial, Partials, chain, encode_partials, unpack
-from flintstream.state.codec import decode
+from flintstream.ops.cep_state import Partial, Partials, chain
+from flintstream.ops.cep_table import Shelf, encode_partials
 from tests.unit.ops.cep_oracle import Oracle, Path, Step, check_skips, pattern_of
 
 SKIPS = [
@@ -33,8 +33,9 @@ def path_of(partial: Partial) -> Path:
 
 def restarted(partials: Partials) -> Partials:
     """Return partial matches as they are after a restart, by way of columns."""
-    (packed,) = decode(*encode_partials([partials]))
-    return unpack(packed)
+    shelf = Shelf.read(*encode_partials([partials]))
+    assert shelf is not None
+    return shelf.take(0)
 
 
 def found(pattern: Pattern, text: str, restart: bool = False) -> list[tuple[int, Path]]:

@@ -21,6 +21,7 @@ from flintstream.model.row import Row
 from flintstream.state.classes import reference_to
 from flintstream.state.codec import encode, encode_pickled
 from flintstream.state.keygroups import group_range, hash_column, hash_key, key_groups, partition_of
+from tests.shown import name_of
 from tests.unit.values import INDIA, Colour, Frozen, Level, Noted, Point, key_columns, law
 
 
@@ -68,7 +69,7 @@ EQUAL = [
 ]
 
 
-@pytest.mark.parametrize("values", EQUAL, ids=repr)
+@pytest.mark.parametrize("values", EQUAL, ids=name_of)
 def test_equal_keys_have_equal_hashes(values: tuple[Any, ...]) -> None:
     assert all(value == values[0] for value in values), "the example is wrong"
     assert {hash_key(value) for value in values} == {hash_key(values[0])}
@@ -112,7 +113,7 @@ PINNED = [
 ]
 
 
-@pytest.mark.parametrize(("key", "number"), PINNED, ids=[repr(key) for key, _ in PINNED])
+@pytest.mark.parametrize(("key", "number"), PINNED, ids=[name_of(key) for key, _ in PINNED])
 def test_hashes_never_change(key: Any, number: int) -> None:
     # A number here that must be changed means that the state of every running job would be looked for elsewhere.
     assert hash_key(key) == number

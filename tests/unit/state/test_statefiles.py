@@ -29,6 +29,7 @@ from flintstream.state.disk import WorkingStore
 from flintstream.state.local_folder import FOLDER_VARIABLE
 from flintstream.state.partials import PartialTable
 from flintstream.state.storage import MemoryStorage, Storage
+from flintstream.state.table import Table
 
 OUTPUT: list[Any] = []
 
@@ -348,3 +349,26 @@ def test_files_that_are_small_travel_with_the_report() -> None:
     assert data is not None and small.length == len(data) and storage.files == {}
     storage.write("small", data)
     assert read_file(storage, small) == {}
+
+
+def test_what_changed_is_not_put_into_columns_if_everything_is(monkeypatch: pytest.MonkeyPatch):
+    storage, backend = MemoryStorage(), KeyedBackend(16, range(16))
+    table = backend.table("op/value", lambda: Table("value"))
+
+    def written(keys: range, epoch: int, files: tuple[StateFile, ...]) -> NewState:
+        for key in keys:
+            table.put(key, key * epoch)
+        new = statefiles.write_state({"op": backend}, [StateHandle(files)], storage, epoch, f"state/{epoch}")
+        assert new is not None and not table.dirty
+        return new
+
+    encoded: list[bool] = []
+    delta = Table.delta
+    monkeypatch.setattr(Table, "delta", lambda self, groups: encoded.append(True) or delta(self, groups))
+    first = written(range(1000), 1, ())
+    assert first.files[0].is_snapshot and first.files[0].rows == 1000
+    assert not encoded
+    # A few of many are a changelog.
+    second = written(range(10), 2, first.files)
+    assert not second.files[0].is_snapshot and second.files[0].rows == 10
+    assert encoded == [True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from flintstream.errors import CorruptStateError
+from flintstream.state import storage as storage_module
 from flintstream.state.storage import LocalStorage, MemoryStorage, Storage
 
 
@@ -146,27 +149,78 @@ def test_half_written_files_are_not_listed(tmp_path: Path) -> None:
     assert storage.list("a") == ["b"]
 
 
-def test_the_names_of_an_epochs_files_are_durable_before_its_manifest(
+def test_a_file_is_published_with_those_that_it_names_or_not_at_all(storage: Storage) -> None:
+    assert storage.publish("manifests/1", b"names it", {"epochs/1-a": b"small"}, ["epochs"])
+    assert storage.read("manifests/1") == b"names it"
+    assert storage.read("epochs/1-a") == b"small"
+    assert not storage.publish("manifests/1", b"theirs", {"epochs/1-b": b"other"}, ["epochs"])
+    assert storage.read("manifests/1") == b"names it"
+    assert storage.list("manifests") == ["1"]
+    assert storage.publish("manifests/2", b"names nothing new", {}, [])
+    assert storage.abandoned("manifests") == []
+
+
+class Disk:
+    """Notes in which order things reach the disk, and which of them fail to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+        self.root, self.events, self.broken = root, list[tuple[str, str]](), ""
+        self._sync, self._link = storage_module._sync, os.link
+        monkeypatch.setattr(storage_module, "_sync", self.sync)
+        monkeypatch.setattr(os, "link", self.link)
+
+    def sync(self, path: Path) -> None:
+        name = re.sub(r"-?[0-9a-f]{8,}", "", str(path.relative_to(self.root)))
+        if self.broken and self.broken in name:
+            raise OSError("no space left on device")
+        self.events.append(("sync", name))
+        self._sync(path)
+
+    def link(self, staged: Path, target: Path) -> None:
+        self.events.append(("link", str(target.relative_to(self.root))))
+        self._link(staged, target)
+
+
+def test_all_that_is_named_is_on_the_disk_before_the_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    storage = LocalStorage(str(tmp_path))
+    storage.write("state/s", b"by a task")
+    assert storage.publish("manifests/m", b"names both", {"epochs/e": b"small"}, ["epochs", "state"])
+    linked = disk.events.index(("link", "manifests/m"))
+    before = disk.events[:linked]
+    assert set(before[:2]) == {("sync", "epochs/e"), ("sync", "manifests/.m.")}
+    # A folder comes behind its files, and once the root behind each folder that is new.
+    assert before[2:] == [("sync", "epochs"), ("sync", "."), ("sync", "state"), ("sync", ".")]
+    assert disk.events[linked + 1 :] == [("sync", "manifests")]
+
+
+@pytest.mark.parametrize("broken", ["epochs/e", "manifests/.m", "state"])
+def test_what_cannot_be_made_safe_is_not_named(broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(str(tmp_path))
+    storage.write("state/s", b"by a task")
+    disk = Disk(monkeypatch, tmp_path)
+    disk.broken = broken
+    with pytest.raises(OSError, match="no space left"):
+        storage.publish("manifests/m", b"names both", {"epochs/e": b"small"}, ["epochs", "state"])
+    assert storage.list("manifests") == storage.list("epochs") == storage.abandoned("manifests") == []
+    disk.broken = ""
+    assert storage.publish("manifests/m", b"names both", {"epochs/e": b"small"}, ["epochs", "state"])
+
+
+def test_the_files_of_an_epoch_are_on_the_disk_before_its_manifest(
     make_env: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events: list[tuple[str, str]] = []
-    sync, create = LocalStorage.sync, LocalStorage.create
-
-    def noted_sync(self: LocalStorage, folders: Any) -> None:
-        names = list(folders)
-        events.extend(("sync", name) for name in names)
-        sync(self, names)
-
-    def noted_create(self: LocalStorage, path: str, data: bytes) -> bool:
-        events.append(("create", path.partition("/")[0]))
-        return create(self, path, data)
-
-    monkeypatch.setattr(LocalStorage, "sync", noted_sync)
-    monkeypatch.setattr(LocalStorage, "create", noted_create)
+    disk = Disk(monkeypatch, tmp_path)
     env = make_env("local", 1, max_records=2, checkpoint_dir=tmp_path)
     list(env.from_collection([1, 2, 3]).key_by(lambda n: n).reduce(lambda x, y: x + y).execute_and_collect())
-    epoch = [("sync", "epochs"), ("create", "manifests")]
-    assert events == [("create", "lease"), *epoch, *epoch, ("create", "settled")]
+    links = [at for at, (what, path) in enumerate(disk.events) if what == "link" and path.startswith("manifests")]
+    assert len(links) == 2
+    for start, stop in zip([0, links[0] + 1], links, strict=True):
+        synced = [path for what, path in disk.events[start:stop] if what == "sync"]
+        inline, staged = synced.index("epochs/.bin"), next(p for p in synced if p.startswith("manifests/."))
+        assert synced.index("epochs") > inline
+        assert staged
+        assert disk.events[stop + 1] == ("sync", "manifests")
 
 
 def test_a_synced_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
