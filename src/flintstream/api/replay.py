@@ -73,7 +73,7 @@ class Sketch(StreamExecutionEnvironment):
         own = {name: copy.copy(getattr(env._settings, name)) for name in ("parameters", "listeners", "spark")}
         super().__init__(replace(env._settings, mode=RuntimeExecutionMode.STREAMING, checkpoint_dir=None, **own))
 
-    def graph(self) -> StreamGraph:
+    def declared(self) -> StreamGraph:
         """Return what was declared, with the sink of the job's dead letters if it has one."""
         nodes = place_dead_letters(reachable(self.declarations.graph()), self._settings.dead_letters)
         return StreamGraph({node.id: node for node in nodes})
@@ -186,7 +186,7 @@ def _merged(env: StreamExecutionEnvironment, versions: Mapping[str, Declare]) ->
     if differing:
         what = f"the versions differ in {', '.join(differing)}, which is one for all that run together"
         raise refused(InvalidArgumentError, what, "set the same in each")
-    return _Merged(side_by_side({name: each.graph() for name, each in sketches.items()}), settings[0])
+    return _Merged(side_by_side({name: each.declared() for name, each in sketches.items()}), settings[0])
 
 
 def _bound(merged: SideBySide, start_from: Places | None, until: Places | None, savepoint: str | None) -> None:
