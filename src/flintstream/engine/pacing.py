@@ -1,7 +1,8 @@
 """How much an epoch reads from the sources that are read by ranges.
 
 A bound given by the user holds. Otherwise epochs grow while they are short and shrink when they are long, around a
-target time: batching is only a performance knob, and this is who turns it. A source with a rate gives what is due.
+target time: batching is only a performance knob, and this is who turns it. A source with a rate gives what is due; a
+rate that is imposed from outside replaces that of every source, and when it changes, counts anew from there.
 """
 
 from __future__ import annotations
@@ -9,29 +10,37 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from flintstream.engine.epoch import ReadRange
+from flintstream.engine.pacing_size import EpochSize
+from flintstream.engine.source_rate import KEY, SourceRate
+from flintstream.errors import InvalidArgumentError, describe
 from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import Split, SplitSource
 from flintstream.planner.plan import Plan
 
-FIRST_RECORDS = 20_000
-MOST_RECORDS = 32_000_000
-FLOORS_PER_EPOCH = 8
 _ENDLESS = 1 << 62
 
 
 class Pacer:
     """Chooses the ranges of each epoch."""
 
-    def __init__(self, plan: Plan, splits: Mapping[int, Sequence[Split]], max_records: int, target_ms: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        splits: Mapping[int, Sequence[Split]],
+        max_records: int,
+        target_ms: int,
+        imposed: SourceRate | None = None,
+    ) -> None:
         self._plan = plan
         self._splits = splits
+        self._imposed = imposed
+        self._imposed_rate: float | None = None
+        _check_can_be_paced(plan, imposed)
         # Batch mode is one epoch with everything in it.
         self._fixed = _ENDLESS if plan.batch_mode else max_records
-        self._target = max(target_ms, 1000) / 1000
-        self._share = FIRST_RECORDS
-        self._started: dict[int, tuple[int, dict[int, int]]] = {}
+        self._size = EpochSize(max(target_ms, 1000) / 1000)
+        self._started: dict[int, tuple[float, int, dict[int, int]]] = {}
         self._turn = 0
-        self._floor = float("inf")
         # A split without records has an end all the same, and event time waits for it.
         self._empty = [
             ReadRange(node, split.number, split.start, split.start, True)
@@ -52,6 +61,8 @@ class Pacer:
         `available` says of splits of a log up to where they can be read now.
         """
         available = available or {}
+        if self._imposed is not None:
+            self._imposed_rate = self._imposed.now()
         ranges, self._empty = self._empty, []
         open_splits = [
             (node, split, positions[node][split.number])
@@ -63,7 +74,7 @@ class Pacer:
         ]
         if not open_splits:
             return ranges
-        share = max(1, (self._fixed or self._share) // len(open_splits))
+        share = max(1, (self._fixed or self._size.records) // len(open_splits))
         spare = self._fixed - share * len(open_splits) if self._fixed else 0
         if spare < 0:
             # Fewer records than splits: they take turns.
@@ -82,23 +93,46 @@ class Pacer:
     def _due(self, node: int, split: int, positions: Mapping[int, Mapping[int, int]], now: int) -> int:
         source = self._plan.operator(node).node
         assert isinstance(source, SourceNode) and isinstance(source.source, SplitSource)
-        rate = source.source.rate()
+        rate = source.source.rate() if self._imposed is None else self._imposed_rate
         if rate is None:
             return _ENDLESS
-        since, base = self._started.setdefault(node, (now, dict(positions[node])))
+        known = self._started.get(node)
+        if known is None or known[0] != rate or split not in known[2]:
+            known = self._started[node] = (rate, now, dict(positions[node]))
+        _, since, base = known
         return base[split] + int((now - since) / 1000 * rate / len(self._splits[node]))
+
+    def due_ms(self, node: int, split: int, position: int) -> float | None:
+        """Return when a record is due, in ms, if its source has a rate."""
+        known = self._started.get(node)
+        if known is None or split not in known[2]:
+            return None
+        rate, since, base = known
+        return since + (position - base[split] + 1) * 1000 * len(self._splits[node]) / rate
+
+    def waiting(self, node: int, split: int, position: int, available: int | None, now: int) -> int | None:
+        """Return how many records from a position on could be read now; None if that is as many as one likes."""
+        end = next((each.end for each in self._splits[node] if each.number == split), None)
+        bounds = [bound for bound in (available, end) if bound is not None]
+        known = self._started.get(node)
+        if known is not None and split in known[2]:
+            rate, since, base = known
+            bounds.append(base[split] + int((now - since) / 1000 * rate / len(self._splits[node])))
+        return max(0, min(bounds) - position) if bounds else None
 
     def took(self, records: int, seconds: float) -> None:
         """Learn from an epoch's length."""
-        if self._fixed or records < self._share // 2:
-            return
-        # Part of an epoch's time is there whatever it reads; on a busy machine that alone may exceed the target, and
-        # smaller epochs would only make it worse.
-        self._floor = min(self._floor, seconds)
-        goal = max(self._target, FLOORS_PER_EPOCH * self._floor)
-        if seconds < goal / 4:
-            self._share = min(self._share * 4, MOST_RECORDS)
-        elif seconds < goal * 3 / 4:
-            self._share = min(self._share * 2, MOST_RECORDS)
-        elif seconds > goal * 2:
-            self._share = max(self._share // 2, FIRST_RECORDS)
+        if not self._fixed:
+            self._size.took(records, seconds)
+
+
+def _check_can_be_paced(plan: Plan, imposed: SourceRate | None) -> None:
+    """Refuse a rate for sources that Spark reads itself: it would be accepted and ignored."""
+    if imposed is None:
+        return
+    for op in plan.operators:
+        node = op.node
+        if isinstance(node, SourceNode) and not isinstance(node.source, SplitSource):
+            what = f"{KEY} cannot pace {node.name!r}, which Spark reads itself"
+            remedy = "limit it by its own options (maxOffsetsPerTrigger, rowsPerSecond), and leave the setting out"
+            raise InvalidArgumentError(describe(what, node.location, remedy), location=node.location)
