@@ -33,11 +33,13 @@ require_venv() {
   }
 }
 
-# Tests of connectors start servers of their own, and are skipped where there is no program to start.
+# Tests of connectors start servers of their own, those of the dashboard a browser; they are skipped where there is none.
 install_servers() {
   missing=
   command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="postgresql"
   command -v redis-server >/dev/null || missing="$missing redis-server"
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+    missing="$missing chromium"
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     say "not on this machine, so tests of it are skipped: $missing (Debian and Ubuntu: sudo apt-get install $missing)"
@@ -47,12 +49,14 @@ install_servers() {
   # The programs are wanted, not services that run from now on.
   policy=/usr/sbin/policy-rc.d
   [ -e "$policy" ] && policy= || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"; }
-  # shellcheck disable=SC2086 - a list of names
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null 2>&1 || {
-    apt-get update -qq >/dev/null 2>&1 || true
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null 2>&1 ||
-      say "could not install $missing: tests of it are skipped"
-  }
+  # One by one: a name that a system does not know must not keep the others away.
+  for package in $missing; do
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null 2>&1 || {
+      apt-get update -qq >/dev/null 2>&1 || true
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null 2>&1 ||
+        say "could not install $package: tests of it are skipped"
+    }
+  done
   [ -z "$policy" ] || rm -f "$policy"
 }
 
