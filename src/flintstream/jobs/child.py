@@ -1,5 +1,7 @@
 """The first module of a supervised program: runs the user's script as `python script` would, and reports its end.
 
+With an entry point (`--entry`) the script is a module like any other, and the entry is what runs.
+
 A process that dies by an exception says so in the restart log before it goes: only it knows whether the program is
 wrong, which no restart mends, or something failed that may pass. SIGTERM stops the job as Ctrl-C does, and so does the
 death of the supervisor.
@@ -21,6 +23,8 @@ from types import FrameType, TracebackType
 from flintstream.engine.restart import may_pass
 from flintstream.engine.restart_log import of_this_process
 from flintstream.errors import FlintstreamError
+from flintstream.jobs.entry import __file__ as entry_file
+from flintstream.jobs.entry import run_entry
 from flintstream.jobs.supervise import LIFELINE
 
 
@@ -36,15 +40,19 @@ class _Termination:
 
 
 def main(argv: list[str]) -> int:
-    """Run a script or a module; `argv` is its kind, its name and its arguments. Return the exit status."""
-    kind, name, *arguments = argv
+    """Run a script or a module; `argv` is its kind, its name and its arguments. Return the exit status.
+
+    Before them may be `--entry` and the dotted name of what runs instead of the script's own lines.
+    """
+    entry = argv[1] if argv[0] == "--entry" else None
+    kind, name, *arguments = argv if entry is None else argv[2:]
     log = of_this_process()
     termination = _Termination()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, termination)
     _hold_on(os.environ.pop(LIFELINE, None))
     try:
-        _run(kind, name, arguments)
+        _run(kind, name, arguments, entry)
     except KeyboardInterrupt:
         return 128 + (termination.number or signal.SIGINT)
     except SystemExit:
@@ -68,11 +76,13 @@ def told(error: BaseException) -> str:
     return "\n".join([f"flintstream: {type(error).__name__}: {error}", *notes, ""])
 
 
-def _run(kind: str, name: str, arguments: list[str]) -> None:
+def _run(kind: str, name: str, arguments: list[str], entry: str | None) -> None:
     sys.argv = [name, *arguments]
     if not sys.flags.safe_path:
         sys.path[0] = str(Path.cwd() if kind == "module" else Path(name).resolve().parent)
-    if kind == "module":
+    if entry is not None:
+        run_entry(kind, name, entry, arguments)
+    elif kind == "module":
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(name, run_name="__main__")
@@ -81,7 +91,7 @@ def _run(kind: str, name: str, arguments: list[str]) -> None:
 def _of_the_program(error: BaseException) -> TracebackType | None:
     """Return the traceback from the program's own first frame on."""
     trace = error.__traceback__
-    ours = (__file__, runpy.__file__, "<frozen runpy>")
+    ours = (__file__, entry_file, runpy.__file__, "<frozen runpy>")
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename in ours:
         trace = trace.tb_next
     return trace

@@ -1,26 +1,32 @@
-"""The command line: `flintstream run app.py`, `flintstream stop`, `flintstream savepoint ...`.
+"""The command line: `flintstream run app.py`, `flintstream list`, `flintstream savepoint ...`, all in one place.
 
-A job is named by its checkpoint directory: who may write there may ask the job for a savepoint or to stop, and nothing
-else has to run. Separate from what the commands do, which is a library's business.
+A job is named by its id or its name in a manager, or by its checkpoint directory: who may write there may ask the job
+for a savepoint or to stop, and nothing else has to run. Separate from what the commands do, which the modules
+`command_*` have.
 
-Flink: the command `flink` (CliFrontend).
+Flink: the command `flink` (CliFrontend), and the scripts that start a cluster.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from flintstream.api import savepoints
-from flintstream.engine.requests import CANCEL, ask
-from flintstream.jobs import command_savepoint
-from flintstream.jobs.launch import PASSING, run_program
-from flintstream.jobs.options import AsJson, Job, Module, Orphans, Patience, Settings
-from flintstream.jobs.shown import MISUSED, show_json, telling
-from flintstream.state.storage_remote import storage_at
+from flintstream.jobs import (
+    command_bench,
+    command_cluster,
+    command_doctor,
+    command_jobs,
+    command_run,
+    command_savepoint,
+    command_state,
+)
+from flintstream.jobs.launch import PASSING
+from flintstream.jobs.shown import INTERRUPTED, MISUSED
 
 app = typer.Typer(
     name="flintstream",
@@ -28,51 +34,39 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(command_savepoint.app, name="savepoint")
+JOBS, PROGRAMS, MACHINE = "Jobs", "Programs", "This machine"
+app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_run.run)
+app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_run.explain)
+app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_bench.bench)
+app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_run.demo)
+app.command("list", rich_help_panel=JOBS)(command_jobs.list_jobs)
+app.command(rich_help_panel=JOBS)(command_jobs.show)
+app.command(rich_help_panel=JOBS)(command_jobs.logs)
+app.command(rich_help_panel=JOBS)(command_jobs.stop)
+app.command(rich_help_panel=JOBS)(command_jobs.cancel)
+app.command(rich_help_panel=JOBS)(command_jobs.rescale)
+app.command(rich_help_panel=JOBS)(command_jobs.restart)
+app.command(rich_help_panel=JOBS)(command_jobs.forget)
+app.add_typer(command_savepoint.app, name="savepoint", rich_help_panel=JOBS)
+app.add_typer(command_state.app, name="state", rich_help_panel=JOBS)
+app.add_typer(command_cluster.app, name="cluster", rich_help_panel=MACHINE)
+app.command("open", rich_help_panel=MACHINE)(command_cluster.open_dashboard)
+app.command(rich_help_panel=MACHINE)(command_doctor.doctor)
 
 
-@app.command(context_settings=PASSING)
-@telling
-def run(
-    context: typer.Context,
-    program: Annotated[str, typer.Argument(help="A script, or with -m the name of a module; its arguments follow.")],
-    is_module: Module = False,
-    settings: Settings = None,
-    savepoint: Annotated[str | None, typer.Option("-s", "--from-savepoint", help="Start from this savepoint.")] = None,
-    drops_orphans: Orphans = False,
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(importlib.metadata.version("flintstream"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the release and leave.")
+    ] = False,
 ) -> None:
-    """Run a program, and start it again when it dies, by its restart strategy."""
-    run_program(program, context.args, settings, is_module=is_module, savepoint=savepoint, drops_orphans=drops_orphans)
-
-
-@app.command()
-@telling
-def stop(
-    job: Job,
-    savepoint: Annotated[
-        str | None, typer.Option(help="Where its last savepoint goes; else where the program says.")
-    ] = None,
-    drain: Annotated[bool, typer.Option(help="Let event time end first, so that windows and timers fire.")] = False,
-    patience: Patience = 60.0,
-    as_json: AsJson = False,
-) -> None:
-    """Let a running job take a savepoint and stop; print where the savepoint is."""
-    path = savepoints.stop(job, savepoint, drain=drain, timeout=patience)
-    if as_json:
-        show_json({"savepoint": path})
-    else:
-        typer.echo(path)
-
-
-@app.command()
-@telling
-def cancel(job: Job, patience: Patience = 60.0, as_json: AsJson = False) -> None:
-    """Let a running job stop behind its last epoch; it goes on from there when it is started again."""
-    ask(storage_at(job), CANCEL, timeout=patience)
-    if as_json:
-        show_json({"canceled": job})
-    else:
-        typer.echo(f"canceled; started again, it goes on from {job}")
+    """Runs stream-processing jobs, and looks after them and their savepoints."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         app(None if argv is None else list(argv), prog_name="flintstream")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else MISUSED if end.code else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
 
 

@@ -13,9 +13,28 @@ import typer
 
 from flintstream.api import savepoints
 from flintstream.engine.lease import holder
-from flintstream.jobs.launch import PASSING, run_program
-from flintstream.jobs.options import AsJson, Job, Module, Orphans, Patience, Savepoint, Settings, Tags
-from flintstream.jobs.shown import moment, show_json, show_table, size, telling
+from flintstream.errors import InvalidArgumentError, describe
+from flintstream.jobs.command_jobs import absolute
+from flintstream.jobs.command_reach import Managed, target_of
+from flintstream.jobs.command_run import run
+from flintstream.jobs.launch import PASSING
+from flintstream.jobs.options import (
+    AsJson,
+    Detached,
+    Entry,
+    Here,
+    Home,
+    Job,
+    Manager,
+    Module,
+    Orphans,
+    Patience,
+    Program,
+    Savepoint,
+    Settings,
+    Tags,
+)
+from flintstream.jobs.shown import moment, show_json, show_table, size, telling, waiting
 from flintstream.state.storage_remote import storage_at
 
 app = typer.Typer(help="Takes, shows, compares, restores and disposes of savepoints.", no_args_is_help=True)
@@ -25,32 +44,57 @@ app = typer.Typer(help="Takes, shows, compares, restores and disposes of savepoi
 @telling
 def take(
     job: Job,
-    target: Annotated[str, typer.Argument(help="Where the savepoint gets a directory of its own.")],
+    target: Annotated[
+        str | None,
+        typer.Argument(help="Where the savepoint gets a directory of its own; a manager's job has a place for them."),
+    ] = None,
     tags: Tags = None,
     comment: Annotated[str, typer.Option(help="What else is to be remembered of it.")] = "",
     patience: Patience = 60.0,
+    manager: Manager = None,
+    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a savepoint of a job, which goes on if it runs; print where it is."""
-    if holder(storage_at(job)) is None:
-        path = savepoints.take(job, target, tags=tags or (), comment=comment)
-    else:
-        path = savepoints.trigger(job, target, tags=tags or (), comment=comment, timeout=patience)
+    found, words = target_of(job, manager, home), tuple(tags or ())
+    with waiting("taking a savepoint"):
+        if isinstance(found, Managed):
+            path = found.client.savepoint(found.view.id, absolute(target), words, comment, timeout=patience)
+        else:
+            path = _take(found.path, target, words, comment, patience)
     if as_json:
         show_json({"savepoint": path})
     else:
         typer.echo(path)
 
 
+def _take(job: str, target: str | None, tags: tuple[str, ...], comment: str, patience: float) -> str:
+    """Take a savepoint of the job of a checkpoint directory: it does so itself if it runs."""
+    if holder(storage_at(job)) is not None:
+        return savepoints.trigger(job, target, tags=tags, comment=comment, timeout=patience)
+    if target is None:
+        what = f"no job runs on {job} that knows where its savepoints go"
+        raise InvalidArgumentError(describe(what, None, "name a directory: flintstream savepoint take JOB DIR"))
+    return savepoints.take(job, target, tags=tags, comment=comment)
+
+
 @app.command("list")
 @telling
 def list_all(
-    directory: Annotated[str, typer.Argument(help="The directory that savepoints were taken to.")],
+    where: Annotated[
+        str, typer.Argument(metavar="DIR|JOB", help="The directory that savepoints were taken to, or a manager's job.")
+    ],
     tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
+    manager: Manager = None,
+    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the savepoints in a directory, oldest first."""
-    found = savepoints.history(directory, tag=tag)
+    """List the savepoints in a directory or of a job, oldest first."""
+    target = target_of(where, manager, home)
+    if isinstance(target, Managed):
+        _list_of_job(target, tag, as_json)
+        return
+    found = savepoints.history(target.path, tag=tag)
     if as_json:
         show_json(found)
         return
@@ -65,6 +109,20 @@ def list_all(
             for each in found
         ],
     )  # fmt: skip
+
+
+def _list_of_job(target: Managed, tag: str | None, as_json: bool) -> None:
+    """List what the manager knows of a job's savepoints."""
+    entries = sorted(target.client.savepoints(target.view.id), key=lambda each: each["taken_ms"])
+    found = [each for each in entries if tag is None or tag in each.get("tags", ())]
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (each["path"], moment(each["taken_ms"]), each["epoch"], size(each["bytes"]), " ".join(each["tags"]) or "-")
+        for each in found
+    ]
+    show_table(("savepoint", "taken (UTC)", "epoch", "size", "tags"), rows)
 
 
 @app.command()
@@ -161,11 +219,30 @@ def dispose(
 def restore(
     context: typer.Context,
     path: Savepoint,
-    program: Annotated[str, typer.Argument(help="A script, or with -m the name of a module; its arguments follow.")],
+    program: Program,
     is_module: Module = False,
+    entry: Entry = None,
+    detached: Detached = False,
+    here: Here = False,
     settings: Settings = None,
     drops_orphans: Orphans = False,
+    manager: Manager = None,
+    home: Home = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a program from a savepoint; the same as `flintstream run --from-savepoint`."""
     savepoints.show(path)
-    run_program(program, context.args, settings, is_module=is_module, savepoint=path, drops_orphans=drops_orphans)
+    run(
+        context,
+        program,
+        is_module=is_module,
+        entry=entry,
+        detached=detached,
+        here=here,
+        settings=settings,
+        savepoint=path,
+        drops_orphans=drops_orphans,
+        manager=manager,
+        home=home,
+        as_json=as_json,
+    )

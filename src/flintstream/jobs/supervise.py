@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from flintstream.engine.restart import now_ms
 from flintstream.engine.restart_log import VARIABLE, RestartLog
@@ -32,11 +33,13 @@ SECONDS_TO_LEAVE = 10.0
 
 
 class ProgramProcess:
-    """A program that runs as a child process."""
+    """A program that runs as a child process; `how` goes to `subprocess.Popen`: its directory, its output."""
 
-    def __init__(self, command: Sequence[str], log: Path, lifeline: int, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, lifeline: int, environment: Mapping[str, str], **how: Any
+    ) -> None:
         variables = {**os.environ, **environment, VARIABLE: str(log), LIFELINE: str(lifeline)}
-        self._process = subprocess.Popen(command, env=variables, pass_fds=[lifeline], start_new_session=True)
+        self._process = subprocess.Popen(command, env=variables, pass_fds=[lifeline], start_new_session=True, **how)
 
     @property
     def pid(self) -> int:
@@ -44,6 +47,10 @@ class ProgramProcess:
 
     def wait(self) -> int:
         return self._process.wait()
+
+    def poll(self) -> int | None:
+        """Return its exit status, None if it has not ended."""
+        return self._process.poll()
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -64,7 +71,9 @@ def supervise(
     settings: Mapping[str, str] | None = None,
     *,
     is_module: bool = False,
+    entry: str | None = None,
     environment: Mapping[str, str] | None = None,
+    stdout: int | None = None,
 ) -> int:
     """Run a program and start it again when it dies; return its exit status.
 
@@ -73,20 +82,23 @@ def supervise(
         arguments: What the program finds in `sys.argv[1:]`.
         settings: Keys `restart-strategy.*`, which hold whatever the program says.
         is_module: Whether `program` is the name of a module.
+        entry: The class, function or module of the program that runs, instead of its own lines.
         environment: Variables of the program's environment besides those of this process.
+        stdout: The descriptor that the program's stdout goes to, if not that of this process.
 
     Raises:
         InvalidArgumentError: a setting is wrong, or there is no such script.
     """
     imposed = strategy_of(_checked(settings or {}))
-    if not is_module and not Path(program).is_file():
+    path = Path(program)
+    if not is_module and not path.is_file() and not (entry is not None and path.is_dir()):
         raise InvalidArgumentError(describe(f"there is no program {program!r}", None, "give the path of a script"))
-    command = [sys.executable, "-m", "flintstream.jobs.child", "module" if is_module else "script", program, *arguments]
+    command = child_command(program, arguments, is_module=is_module, entry=entry)
     near, far = os.pipe()
     with tempfile.TemporaryDirectory(prefix="flintstream-run-") as folder:
-        path = Path(folder) / "restarts.jsonl"
-        start = partial(ProgramProcess, command, path, near, environment or {})
-        supervisor = Supervisor(start, RestartLog(path), now_ms, _tell, imposed=imposed)
+        log = Path(folder) / "restarts.jsonl"
+        start = partial(ProgramProcess, command, log, near, environment or {}, stdout=stdout)
+        supervisor = Supervisor(start, RestartLog(log), now_ms, _tell, imposed=imposed)
         before = {number: signal.signal(number, lambda got, frame: supervisor.stop(got)) for number in PASSED_ON}
         try:
             return supervisor.run()
@@ -95,6 +107,13 @@ def supervise(
                 signal.signal(number, handler)
             os.close(near)
             os.close(far)
+
+
+def child_command(program: str, arguments: Sequence[str], *, is_module: bool, entry: str | None) -> list[str]:
+    """Return the command that runs a program as a child."""
+    chosen = [] if entry is None else ["--entry", entry]
+    kind = "module" if is_module else "script"
+    return [sys.executable, "-m", "flintstream.jobs.child", *chosen, kind, program, *arguments]
 
 
 def _checked(settings: Mapping[str, str]) -> Mapping[str, str]:

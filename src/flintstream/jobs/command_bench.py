@@ -1,0 +1,127 @@
+"""`flintstream bench app.py --find-peak`: raises the rate of a program's sources until its latency climbs.
+
+Flink: nothing like it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from flintstream.errors import InvalidArgumentError, describe
+from flintstream.jobs.command_run import Master, Parallelism
+from flintstream.jobs.launch import Given, own_arguments
+from flintstream.jobs.options import AsJson, Entry, Module, Program, Settings
+from flintstream.jobs.peak import Peak, Search, Step, is_enough
+from flintstream.jobs.peak_plot import plot
+from flintstream.jobs.peak_run import paced_program
+from flintstream.jobs.shown import show_json, show_table, span, tell, telling, waiting
+
+MOST_RATE = 100_000_000.0
+NAMES = ("records/s wanted", "read", "p50", "p95", "p99", "max", "epochs", "")
+
+
+@telling
+def bench(
+    context: typer.Context,
+    program: Program,
+    find_peak: Annotated[
+        bool, typer.Option("--find-peak", help="Raise the rate until latency climbs, and show where it does.")
+    ] = False,
+    rate: Annotated[
+        float, typer.Option(min=1.0, help="Records per second over all sources: of the only step, or of the first.")
+    ] = 1000.0,
+    most: Annotated[float, typer.Option(min=1.0, help="With --find-peak: no rate above this.")] = MOST_RATE,
+    seconds: Annotated[float, typer.Option(min=0.5, help="How long each rate is measured.")] = 10.0,
+    refinements: Annotated[
+        int, typer.Option(min=0, max=10, help="With --find-peak: how often the gap at the knee is halved.")
+    ] = 3,
+    latency: Annotated[
+        float | None, typer.Option(min=0.001, help="With --find-peak: p95 above so many seconds is too much.")
+    ] = None,
+    is_module: Module = False,
+    entry: Entry = None,
+    master: Master = None,
+    parallelism: Parallelism = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a program of yours at a rate, or find the highest rate that it bears.
+
+    Its state goes to a directory of the benchmark's own; its sinks are real, so give it others than in production.
+    """
+    if not find_peak and (most != MOST_RATE or refinements != 3 or latency is not None):
+        what = "--most, --refinements and --latency are for --find-peak"
+        raise InvalidArgumentError(describe(what, None, "leave them out, or add --find-peak"))
+    given = Given(
+        program=program,
+        arguments=own_arguments(context.args),
+        is_module=is_module,
+        entry=entry,
+        settings=tuple(settings or ()),
+        master=master,
+        parallelism=parallelism,
+    )
+    limit_ms = None if latency is None else 1000 * latency
+    search = Search(rate, most if find_peak else rate, refinements, limit_ms)
+    _measure(given, search, seconds)
+    found = search.result()
+    if as_json:
+        show_json({**found.as_dict(), "seconds": seconds})
+    else:
+        _show(found, find_peak)
+
+
+def _measure(given: Given, search: Search, seconds: float) -> None:
+    """Measure one rate after the other, as the search asks for them."""
+    first = search.next_rate()
+    assert first is not None
+    with paced_program(given, first) as program:
+        with waiting("starting the program"):
+            program.wait_until_it_reads()
+        while (rate := search.next_rate()) is not None:
+            with waiting(f"measuring {rate:,.0f} records/s"):
+                step = program.measure(rate, seconds)
+            if step is None:
+                tell("the input ended: what follows is measured up to there; endless sources give more")
+                return
+            search.learn(step)
+            tell(f"{rate:,.0f} records/s wanted, {step.achieved:,.0f} read, p95 {span(step.p95)}")
+
+
+def _show(found: Peak, find_peak: bool) -> None:
+    if not found.steps:
+        typer.echo("nothing was measured: the input ended too early")
+        return
+    rows = [_row(step, found) for step in found.steps]
+    show_table(NAMES, rows)
+    if not find_peak:
+        return
+    points = [(step.rate, step.p95) for step in found.steps if step.p95 is not None]
+    knee = found.knee
+    marked = None if knee is None or knee.p95 is None else (knee.rate, knee.p95)
+    is_plain = "utf" not in (sys.stdout.encoding or "").lower()
+    typer.echo("\n" + plot(points, marked, ("records per second", "p95 latency (ms)"), is_plain=is_plain))
+    typer.echo(f"\n{verdict(found)}")
+
+
+def _row(step: Step, found: Peak) -> tuple[object, ...]:
+    if step is found.knee:
+        word = "knee"
+    else:
+        word = "" if is_enough(step, found.limit_ms) else "too much" if step.keeps_up else "falls behind"
+    times = (span(value) for value in (step.p50, step.p95, step.p99, step.max))
+    return (round(step.rate), round(step.achieved), *times, step.epochs, word)
+
+
+def verdict(found: Peak) -> str:
+    """Return what was found in a sentence."""
+    peak = f"most that was read: {found.peak:,.0f} records/s"
+    if found.knee is None:
+        return f"no rate was low enough for the job to keep up; {peak}"
+    knee = f"{found.knee.rate:,.0f} records/s with p95 {span(found.knee.p95)}"
+    if not found.is_bounded:
+        return f"no knee up to {knee}: try --most with more; {peak}"
+    return f"knee: {knee}; above it latency climbs; {peak}"
