@@ -281,6 +281,40 @@ def contests(scale: float) -> list[Contest]:
             "events/s",
             {"at-least-once": "1x", "exactly-once": "1x"},
         ),
+        Contest(
+            "metrics",
+            "the keyed benchmark with metrics and a written report, as a share of its rate without, by pairs of runs; "
+            "0.97 or more is wanted",
+            [Entry("metrics on against off", "ours/metrics_cost.py", many(20e6))],
+            lambda line: float(line["ratio"]),
+            "of the rate without",
+            {},
+        ),
+        Contest(
+            "queryable",
+            "running sums of a million keys while 1,000 random keys a second are looked up over HTTP, parallelism 2; "
+            "server and client on the same cores",
+            [
+                Entry("asked at the state", "ours/queryable.py", [*many(20e6), "--ask", "state"]),
+                Entry("asked by nobody", "ours/queryable.py", many(20e6)),
+                Entry("flushed to Redis, asked there", "ours/queryable.py", [*many(20e6), "--ask", "redis"]),
+            ],
+            rate,
+            "events/s",
+            {"asked by nobody": "0.8x", "flushed to Redis, asked there": "1x"},
+        ),
+        Contest(
+            "lookups",
+            "single look-ups of a million keys over HTTP on loopback, 8 connections, against GETs of Redis through a "
+            "small front on the same server library",
+            [
+                Entry("flintstream", "ours/queryable_http.py"),
+                Entry("redis behind a front", "rivals/redis_front.py"),
+            ],
+            rate,
+            "look-ups/s",
+            {"redis behind a front": "1x"},
+        ),
         Contest("soak", "a thousand epochs: flat?", [Entry("flintstream", "ours/soak.py")], lambda line: 0.0, "", {}),
     ]
 

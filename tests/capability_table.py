@@ -1,7 +1,8 @@
 """A pytest plugin: at the end of a run, a table of capability rows by runtime.
 
 Tests say which rows they prove by `@pytest.mark.row(17)`. A run that selects only some tests shows the others' rows as
-"-"; in a full run a row without a test is missing, which is red and fails the session.
+"-"; in a full run a row without a test is missing, which is red and fails the session. What a test proves travels with
+its report, so that tests may run in other processes than the one that keeps the table.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import pytest
 RUNTIMES = ("local", "spark")
 DATA = Path(__file__).parent / "capabilities" / "rows.toml"
 COLOURS = {"passed": "green", "failed": "red", "skipped": "red", "missing": "red"}
+PROVES = "proves"
+"""The property of a test that names its runtime and rows."""
 _NOT_SELECTED = "-"
 _WORST_FIRST = ("failed", "skipped", "passed")
 
@@ -71,7 +74,6 @@ class TableKeeper:
     def __init__(self, config: pytest.Config) -> None:
         self.table = CapabilityTable()
         self._config = config
-        self._rows: dict[str, tuple[list[int], str]] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -82,16 +84,20 @@ class TableKeeper:
                 msg = f"{item.nodeid}: rows {unknown} have no title in {DATA.name}"
                 raise pytest.UsageError(msg)
             if rows:
-                self._rows[item.nodeid] = rows, runtime_of(item)
+                item.user_properties.append((PROVES, [runtime_of(item), *rows]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        rows, runtime = self._rows.get(report.nodeid, ((), ""))
         if report.when != "call" and report.outcome == "passed":
             return
-        for row in rows:
-            self.table.record(row, runtime, report.outcome)
+        for name, proved in report.user_properties:
+            if name == PROVES:
+                runtime, *rows = proved
+                for row in rows:
+                    self.table.record(row, runtime, report.outcome)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(self._config, "workerinput"):
+            return  # a process that runs some of the tests for another one
         self.table.is_full = is_full_run(self._config) and not session.shouldfail and not session.shouldstop
         if self.table.missing() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,10 @@ from flintstream import Configuration, StreamExecutionEnvironment
 from flintstream.spark.session import create_session
 
 pytest_plugins = ["tests.capability_table"]
+# A manager that happens to run on this machine is no business of a test.
+os.environ["FLINTSTREAM_HOME"] = str(Path(tempfile.gettempdir()) / f"flintstream-tests-{os.getpid()}")
+os.environ.pop("FLINTSTREAM_MANAGER", None)
+os.environ.pop("FLINTSTREAM_TOKEN", None)
 
 ROOT = Path(__file__).resolve().parent.parent
 # A change is judged by the same examples as the one before it; `make laws` looks for new ones.

@@ -37,6 +37,8 @@ from flintstream.api.joins import CoGroupedStreams, CoGroupedWindows, JoinedStre
 from flintstream.api.joins_interval import IntervalJoin, IntervalJoined
 from flintstream.api.joins_reference import LookupJoined, RegularJoined, TemporalJoined
 from flintstream.api.no_effect import NoEffectWarning
+from flintstream.api.queryable import QueryableStateClient, StateAnswer, StatePage
+from flintstream.api.queryable_stream import QueryableStateStream
 from flintstream.api.repair import Correction, Repair, repair
 from flintstream.api.replay import Outputs, positions_in
 from flintstream.api.savepoint_writer import SavepointWriter
@@ -190,6 +192,7 @@ from flintstream.model.functions_window import (
 )
 from flintstream.model.guarantee import Guarantee, SinkGuarantee
 from flintstream.model.job import CaughtUp, CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
+from flintstream.model.job_graph import JobGraph
 from flintstream.model.joins_reference import Change
 from flintstream.model.metrics import (
     Counter,
@@ -398,6 +401,7 @@ __all__ = [
     "JdbcSource",
     "JobClient",
     "JobExecutionResult",
+    "JobGraph",
     "JobID",
     "JobStatus",
     "JoinFunction",
@@ -472,6 +476,8 @@ __all__ = [
     "PurgingTrigger",
     "QuantilesState",
     "QuantilesStateDescriptor",
+    "QueryableStateClient",
+    "QueryableStateStream",
     "ReadOnlyBroadcastState",
     "RedisLookup",
     "RedisSink",
@@ -509,9 +515,11 @@ __all__ = [
     "SqlTimeType",
     "SqlTimeTypeInfo",
     "State",
+    "StateAnswer",
     "StateDescriptor",
     "StateDifference",
     "StateInfo",
+    "StatePage",
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "StreamFormat",

@@ -30,6 +30,13 @@ The moment decides the class (declaring, planning, running, restoring), so users
     │  ├─ ContractError                    a source or a sink breaks a rule of its contract
     │  ├─ LawError                         results depend on how the input was cut, spread or interrupted
     │  └─ MismatchError                    a transcript expects something else
+    ├─ ManagerError (RuntimeError)         a job manager refuses something, or is not there
+    │  ├─ UnknownJobError (LookupError)
+    │  ├─ JobStateError                    the job is not at a point where that can be done
+    │  ├─ NotLeaderError                   another manager leads; ask that one
+    │  ├─ NoManagerError                   nobody answers there
+    │  └─ TokenError                       it demands a token
+    ├─ UnknownStateError (LookupError)     no state of that name can be looked up
     └─ EnvironmentSetupError (RuntimeError)  this machine or session cannot run the job
 
 Invariant: every class survives pickling with all its attributes, because errors cross the worker boundary.
@@ -325,6 +332,58 @@ class EnvironmentSetupError(FlintstreamError, RuntimeError):
     """This machine or this Spark session cannot run the job: no Java, Spark Connect, wrong settings."""
 
     code = "environment-setup"
+
+
+class UnknownStateError(FlintstreamError, LookupError):
+    """No state of that name can be looked up from outside: it is not there, or not marked as queryable."""
+
+    code = "unknown-state"
+
+
+class ManagerError(FlintstreamError, RuntimeError):
+    """A job manager refuses what it was asked for, or cannot do it."""
+
+    code = "manager"
+
+
+class UnknownJobError(ManagerError, LookupError):
+    """The manager has no such job."""
+
+    code = "unknown-job"
+
+
+class JobStateError(ManagerError):
+    """The job is not at a point of its life where that can be done."""
+
+    code = "job-state"
+
+
+class NotLeaderError(ManagerError):
+    """This manager stands by; another one leads.
+
+    Attributes:
+        url: Where the one that leads is to be found, if that is known.
+    """
+
+    code = "not-leader"
+
+    def __init__(
+        self, message: str, *, url: str | None = None, uid: str | None = None, location: str | None = None
+    ) -> None:
+        super().__init__(message, uid=uid, location=location)
+        self.url = url
+
+
+class NoManagerError(ManagerError):
+    """Nobody answers where a job manager should be."""
+
+    code = "no-manager"
+
+
+class TokenError(ManagerError):
+    """The manager demands a token, and was given none or a wrong one."""
+
+    code = "token"
 
 
 _OWN_DIRECTORY = f"{Path(__file__).parent}{os.sep}"

@@ -161,11 +161,14 @@ NOT_CALLED_BY_USERS = {
     "SavepointReader.__init__": "savepoint makes it",
     "SavepointDiff.__init__": "diff makes it",
     "SavepointWriter.__init__": "its factories make it",
+    "JobGraph.__init__": "graph() makes it",
+    "QueryableStateStream.__init__": "as_queryable_state makes it",
 }
 """Public functions whose arguments are not a user's choice, and why."""
 
 CLASSES = [
     "StreamExecutionEnvironment",
+    "JobGraph",
     "ExecutionConfig",
     "CheckpointConfig",
     "RestartStrategies",
@@ -223,6 +226,8 @@ CLASSES = [
     "SavepointReader",
     "SavepointDiff",
     "SavepointWriter",
+    "QueryableStateClient",
+    "QueryableStateStream",
 ]
 PATTERN_CLASSES = ["CEP", "Pattern", "PatternStream", "AfterMatchSkipStrategy"]
 

@@ -192,7 +192,7 @@ def test_every_kind_of_state_keeps_any_object_over_epochs_and_restarts(new_env, 
     assert told[-1][1:] == (None, [], {}, None, None)
 
 
-MANY = 100_000
+MANY = 1_000_000
 
 
 class Visits(KeyedProcessFunction):
@@ -221,8 +221,8 @@ class Sizes:
 
 
 @pytest.mark.row(60)
-def test_a_hundred_thousand_keys_and_checkpoints_of_what_changed(new_env, tmp_path):
-    """The first epoch brings 100,000 keys; the next touch 1,000, 1,000 and 4,000 of them again."""
+def test_a_million_keys_and_checkpoints_of_what_changed(new_env, tmp_path):
+    """The first epoch brings a million keys; the next touch 1,000, 1,000 and 4,000 of them again."""
     records = [*range(MANY), *range(1000), *range(500, 1500), *range(4000)]
     sink, sizes = CollectSink(), Sizes(tmp_path)
 

@@ -11,7 +11,9 @@ import pytest
 
 from tests.capability_table import DATA, CapabilityTable, TableKeeper, is_full_run
 
-WANTED = [*range(1, 13), *range(14, 78), *range(79, 93), 96, 97, 100, *range(104, 108), 111, 115, 119, 121, 148, 153]
+WANTED = [
+    *range(1, 13), *range(14, 98), 100, *range(104, 108), 111, 115, 119, 121, *range(127, 131), *range(140, 154),
+]  # fmt: skip
 
 
 class Terminal:
@@ -108,47 +110,58 @@ def test_a_run_is_full_only_if_nothing_was_left_out(arguments, changes, full):
     assert is_full_run(config) is full
 
 
-def report(when: str, outcome: str) -> Any:
-    return SimpleNamespace(nodeid="tests/x.py::test_x", when=when, outcome=outcome)
+class Run:
+    """One test and who keeps the table; `proves` is what the test says of itself, wherever it runs."""
 
+    def __init__(self, row: int, **config: Any) -> None:
+        mark, self.proves = SimpleNamespace(args=(row,)), list[Any]()
+        item: Any = SimpleNamespace(
+            nodeid="tests/x.py::test_x",
+            callspec=SimpleNamespace(params={"runtime": "spark"}),
+            iter_markers=lambda name: [mark],
+            get_closest_marker=lambda name: None,
+            user_properties=self.proves,
+        )
+        invoked = SimpleNamespace(dir=DATA.parents[2])
+        made: Any = SimpleNamespace(option=options(), args=["tests"], invocation_params=invoked, **config)
+        self.keeper = TableKeeper(made)
+        self.keeper.pytest_collection_modifyitems([item])
 
-def keeper_with_one_test(row: int) -> TableKeeper:
-    mark = SimpleNamespace(args=(row,))
-    item = SimpleNamespace(
-        nodeid="tests/x.py::test_x",
-        callspec=SimpleNamespace(params={"runtime": "spark"}),
-        iter_markers=lambda name: [mark],
-        get_closest_marker=lambda name: None,
-    )
-    config: Any = SimpleNamespace(
-        option=options(), args=["tests"], invocation_params=SimpleNamespace(dir=DATA.parents[2])
-    )
-    keeper = TableKeeper(config)
-    items: list[Any] = [item]
-    keeper.pytest_collection_modifyitems(items)
-    return keeper
+    def report(self, when: str, outcome: str) -> Any:
+        return SimpleNamespace(nodeid="tests/x.py::test_x", when=when, outcome=outcome, user_properties=self.proves)
 
 
 def test_a_test_that_cannot_be_set_up_counts_as_failed():
-    keeper = keeper_with_one_test(3)
-    keeper.pytest_runtest_logreport(report("setup", "failed"))
-    assert keeper.table.status(3, "spark") == "failed"
+    run = Run(3)
+    run.keeper.pytest_runtest_logreport(run.report("setup", "failed"))
+    assert run.keeper.table.status(3, "spark") == "failed"
 
 
 def test_a_test_that_passes_but_cannot_be_torn_down_counts_as_failed():
-    keeper = keeper_with_one_test(3)
+    run = Run(3)
     for when, outcome in (("setup", "passed"), ("call", "passed"), ("teardown", "failed")):
-        keeper.pytest_runtest_logreport(report(when, outcome))
-    assert keeper.table.status(3, "spark") == "failed"
+        run.keeper.pytest_runtest_logreport(run.report(when, outcome))
+    assert run.keeper.table.status(3, "spark") == "failed"
+
+
+def test_a_test_that_ran_in_another_process_counts():
+    there, here = Run(3), Run(4)
+    here.keeper.pytest_runtest_logreport(there.report("call", "passed"))
+    assert here.keeper.table.status(3, "spark") == "passed"
 
 
 def test_a_row_that_nobody_listed_is_refused():
     with pytest.raises(pytest.UsageError, match="9999"):
-        keeper_with_one_test(9999)
+        Run(9999)
 
 
 def test_missing_rows_fail_a_full_run_that_else_passed():
-    keeper = keeper_with_one_test(3)
     session: Any = SimpleNamespace(shouldfail=False, shouldstop=False, exitstatus=pytest.ExitCode.OK)
-    keeper.pytest_sessionfinish(session)
+    Run(3).keeper.pytest_sessionfinish(session)
     assert session.exitstatus == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_process_that_runs_a_part_of_the_tests_misses_nothing():
+    session: Any = SimpleNamespace(shouldfail=False, shouldstop=False, exitstatus=pytest.ExitCode.OK)
+    Run(3, workerinput={}).keeper.pytest_sessionfinish(session)
+    assert session.exitstatus == pytest.ExitCode.OK

@@ -38,6 +38,7 @@ def test_kills_of_driver_broker_and_database_do_not_show(tmp_path: Path) -> None
     assert Counter(kind for _, kind in record.kills) == {"driver": 1, "broker": 1, "database": 1}
 
 
+@pytest.mark.row(152)
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from flintstream.engine.job import RunningJob
 from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
 from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.report import JobWatch
 from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.engine.task import forget
 from flintstream.local.run import LocalRunner
@@ -144,8 +145,8 @@ def run(plan: Plan, storage: Storage, options: JobOptions, *, same_process: bool
             if not same_process:
                 forget(coordinator.incarnation)
 
-    promise, desk = guarantee_of(plan, None), SavepointDesk(storage)
-    job = RunningJob(body, loop.stop, lambda: coordinator.manifest, CatchUp(plan), promise, desk)
+    promise, desk, watch = guarantee_of(plan, None), SavepointDesk(storage), JobWatch(plan, options)
+    job = RunningJob(body, loop.stop, lambda: coordinator.manifest, CatchUp(plan), promise, desk, plan, watch)
     job.run()
     return job
 

@@ -19,6 +19,7 @@ from flintstream.api.settings import (
     check_runtime,
 )
 from flintstream.engine.options import StartFrom
+from flintstream.engine.source_rate import SourceRate
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.graph.location import users_line
 from flintstream.model.config import CheckpointingMode, Configuration, RuntimeExecutionMode
@@ -128,6 +129,11 @@ def _lease(settings: JobSettings, key: str, value: str) -> None:
         raise _refused(key, value, f"{LEAST_LEASE_MS} ms or more")
 
 
+def _source_rate(settings: JobSettings, key: str, value: str) -> None:
+    SourceRate(value)
+    settings.source_rate = value
+
+
 def _restart(settings: JobSettings, key: str, value: str) -> None:
     check_key(key, value)
     settings.restart[key] = value
@@ -142,6 +148,7 @@ KEYS: dict[str, Setter] = {
     "execution.checkpointing.min-pause": _duration("min_pause_ms"),
     "execution.checkpointing.dir": _text("checkpoint_dir"),
     "state.checkpoints.dir": _text("checkpoint_dir"),
+    "flintstream.checkpoint-root": _text("checkpoint_root"),
     "execution.checkpointing.num-retained": _integer("retained"),
     "state.checkpoints.num-retained": _integer("retained"),
     "execution.checkpointing.tolerable-failed-checkpoints": _integer("tolerable_failures", least=0),
@@ -150,6 +157,8 @@ KEYS: dict[str, Setter] = {
     "flintstream.runtime": _runtime,
     "flintstream.deterministic-order": _boolean("deterministic"),
     "flintstream.epoch.max-records": _integer("max_records", least=0),
+    "flintstream.source.rate": _source_rate,
+    "flintstream.metrics": _boolean("metrics"),
     "flintstream.state.entries-in-memory": _integer("state_entries_in_memory"),
     "flintstream.progress": _boolean("progress"),
     "flintstream.lease.timeout": _lease,

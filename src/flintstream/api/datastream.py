@@ -377,6 +377,7 @@ class DataStream(AsyncOperations["DataStream"], ReferenceJoins["DataStream"], Jo
     min_by = _needs_keys("min_by")
     max_by = _needs_keys("max_by")
     map_with_state = _needs_keys("map_with_state")
+    as_queryable_state = _needs_keys("as_queryable_state")
     delta_window = _needs_keys("delta_window")
     window_until = _needs_keys("window_until")
     interval_join = _needs_keys("interval_join")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from flintstream.api.arguments import TypeLike, read_type, refuse, require
+from flintstream.api.checkpoint_root import settled
 from flintstream.api.configure import apply_configuration, apply_given
 from flintstream.api.datastream import DataStream
 from flintstream.api.dead_letters import read_default
@@ -42,6 +43,7 @@ from flintstream.planner.plan import Plan
 
 RUNTIME_VARIABLE = "FLINTSTREAM_RUNTIME"
 SETTINGS_VARIABLE = "FLINTSTREAM_SETTINGS"
+IMPOSED_VARIABLE = "FLINTSTREAM_IMPOSED"
 
 
 class StreamExecutionEnvironment(Program):
@@ -75,6 +77,9 @@ class StreamExecutionEnvironment(Program):
         if runtime is not None:
             settings.runtime = check_runtime(runtime)
         return StreamExecutionEnvironment(settings)
+
+    def _impose(self) -> None:
+        apply_given(self._settings, os.environ.get(IMPOSED_VARIABLE))
 
     def configure(self, configuration: Configuration) -> None:
         """Take over all settings of a configuration."""
@@ -367,7 +372,7 @@ class StreamExecutionEnvironment(Program):
     set_default_local_parallelism = without_effect("set_default_local_parallelism")
 
     def _submit(self, plan: Plan, background: bool) -> JobClient:
-        options = self._settings.for_runtime()
+        options = settled(self._settings.for_runtime(), self._settings.checkpoint_root, plan)
         of_this_process().began()
         if self._settings.runtime == "local":
             from flintstream.local.run import submit as submit_here  # noqa: PLC0415  # see the module's docstring

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from flintstream.api.arguments import TypeLike, read, read_late, require
 from flintstream.api.joins_reference import KeyedReferenceJoins
+from flintstream.api.queryable_stream import QueryableStateStream, keep_queryable
 from flintstream.api.settings import check_count
 from flintstream.api.stream import Streamlike
 from flintstream.api.vectorised import add_vectorized
@@ -34,6 +35,7 @@ from flintstream.model.functions import (
 from flintstream.model.functions_process import KeyedProcessFunction
 from flintstream.model.functions_vectorised import Vectorized
 from flintstream.model.infer import infer_return_type, infer_yield_type
+from flintstream.model.state import StateDescriptor
 from flintstream.model.tags import OutputTag
 from flintstream.model.window_assigner import WindowAssigner
 from flintstream.ops.rolling import FieldReduce, Rolling, StatefulMap
@@ -144,6 +146,22 @@ class KeyedOperations(KeyedReferenceJoins[S]):
     def max_by(self, position_to_max_by: int | str = 0) -> S:
         """Emit, for every record, the record of its key with the greatest value so far; of equals the first."""
         return self._roll("max_by", position_to_max_by)
+
+    def as_queryable_state(
+        self,
+        queryable_state_name: str,
+        state_descriptor: StateDescriptor | None = None,
+        uncommitted: bool = False,
+    ) -> QueryableStateStream:
+        """Keep the newest record of each key where others may look it up while the job runs; the stream ends here.
+
+        Args:
+            queryable_state_name: The name under which `QueryableStateClient` and REST find it.
+            state_descriptor: What to keep instead: all records in list state, or what a reducing or aggregating state
+                makes of them.
+            uncommitted: Whether others may also see what the running epoch has changed, which may come to nothing.
+        """
+        return keep_queryable(self._stream, queryable_state_name, state_descriptor, uncommitted)
 
     def _roll(self, kind: Rolling, position: Any) -> S:
         if isinstance(position, bool) or not isinstance(position, int | str):

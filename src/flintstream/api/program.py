@@ -14,15 +14,18 @@ from typing import Any, NoReturn, Self
 
 from flintstream.api.config import CheckpointConfig, ExecutionConfig
 from flintstream.api.declarations import Declarations
+from flintstream.api.explain_only import leave_if_only_explained
 from flintstream.api.settings import JobSettings
 from flintstream.errors import DefinitionError, InvalidArgumentError, JobError, describe
 from flintstream.graph.nodes import SourceNode, StreamGraph
 from flintstream.model.config import RuntimeExecutionMode
 from flintstream.model.guarantee import Guarantee
 from flintstream.model.job import JobClient, JobExecutionResult
+from flintstream.model.job_graph import JobGraph
 from flintstream.planner.compile import compile_graph
 from flintstream.planner.explain import explain_plan, plan_as_json
 from flintstream.planner.guarantee import guarantee_of
+from flintstream.planner.picture import graph_of
 from flintstream.planner.plan import Plan
 from flintstream.planner.ship import check_functions
 from flintstream.state.trust import program_modules
@@ -58,6 +61,7 @@ class Program(ABC):
 
     def compile(self, job_name: str | None = None) -> Plan:
         """Return the plan of what was declared, or raise what is wrong with it."""
+        self._impose()
         graph = self.declarations.graph()
         plan = compile_graph(graph, self._settings.for_planner(job_name, self._is_batch(graph)))
         for op in plan.operators:
@@ -73,6 +77,9 @@ class Program(ABC):
                 )
                 raise DefinitionError(describe(what, op.node.location, remedy), location=op.node.location)
         return plan
+
+    def _impose(self) -> None:
+        """Take over what whoever runs the program imposes on it: it comes last, so that it wins."""
 
     def _is_batch(self, graph: StreamGraph) -> bool:
         unbounded = [node for node in graph.nodes.values() if isinstance(node, SourceNode) and not node.is_bounded]
@@ -103,9 +110,20 @@ class Program(ABC):
         takes (native in Spark, vectorised, or per record in Python), and the guarantee with its weakest link.
         """
         settings = self._settings
-        text = explain_plan(self.compile(), settings.runtime, settings.checkpoint_dir, self.declarations.descriptions)
+        text = explain_plan(self.compile(), settings.runtime, settings.state_directory, self.declarations.descriptions)
         sys.stdout.write(f"{text}\n")
         return text
+
+    def graph(self) -> JobGraph:
+        """Return the program as a picture: an SVG, which a notebook shows by itself.
+
+        >>> from flintstream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment(runtime="local")
+        >>> _ = env.from_collection(["a", "b"]).key_by(lambda word: word).map(str.upper).print()
+        >>> env.graph()
+        JobGraph(3 operators, 2 levels)
+        """
+        return graph_of(self.compile(), live=False)
 
     def guarantee(self) -> Guarantee:
         """Return what the program promises from end to end, with its weakest link.
@@ -116,7 +134,7 @@ class Program(ABC):
         >>> print(env.guarantee())
         exactly-once: every source is replayable, and every sink commits with the epoch
         """
-        return guarantee_of(self.compile(), self._settings.checkpoint_dir)
+        return guarantee_of(self.compile(), self._settings.state_directory)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run everything that ends in a sink, wait for its end and return the result.
@@ -144,6 +162,7 @@ class Program(ABC):
     def _take_plan(self, job_name: str | None) -> Plan:
         """Compile, and forget what was declared: the next execution is about what comes after."""
         plan = self.compile(job_name)
+        leave_if_only_explained(plan, self._settings, self.declarations.descriptions)
         classes = check_functions(plan)
         self.declarations.settle()
         return replace(plan, classes=classes, modules=program_modules(sys.modules))
@@ -154,7 +173,7 @@ class Program(ABC):
                 client.cancel().result()
         except KeyboardInterrupt:
             pass  # whoever presses it twice does not want to wait for the end of the epoch
-        where = self._settings.checkpoint_dir
+        where = self._settings.state_directory
         again = f"; run it again to go on from {where}" if where is not None else ""
         sys.stderr.write(f"stopped {job_name or self._settings.name or 'the job'}{again}\n")
         raise SystemExit(INTERRUPTED) from None

@@ -38,6 +38,7 @@ class JobSettings:
     interval_ms: int | None = None
     min_pause_ms: int = 0
     checkpoint_dir: str | None = None
+    checkpoint_root: str | None = None
     storage_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
     tolerable_failures: int = _DEFAULTS.tolerable_failures
     retained: int = _DEFAULTS.retained
@@ -46,6 +47,8 @@ class JobSettings:
     savepoint_dir: str | None = None
     trust_state: bool = False
     max_records: int = 0
+    source_rate: str | None = None
+    metrics: bool = True
     state_entries_in_memory: int = _DEFAULTS.state_entries_in_memory
     progress: bool = False
     listeners: list[Any] = field(default_factory=list[Any])
@@ -54,6 +57,11 @@ class JobSettings:
     restart: dict[str, str] = field(default_factory=dict[str, str])
     lease_ms: int = _DEFAULTS.lease_ms
     spark: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def state_directory(self) -> str | None:
+        """Where the next job keeps its state, or the place in which it gets a directory; None if nowhere for long."""
+        return self.checkpoint_dir or self.checkpoint_root
 
     def default_parallelism(self) -> int:
         """Return the parallelism of operators that name none: what was set, else the cores there are."""
@@ -78,6 +86,37 @@ class JobSettings:
             dead_letters=self.dead_letters,
         )
 
+    def described(self) -> dict[str, str]:
+        """Return what is set, by the names of a configuration, for readers of a report; it may hold secrets."""
+        said: dict[str, Any] = {
+            "pipeline.name": self.name,
+            "execution.runtime-mode": self.mode.name,
+            "flintstream.runtime": self.runtime,
+            "parallelism.default": self.default_parallelism(),
+            "pipeline.max-parallelism": self.max_parallelism,
+            "execution.checkpointing.interval": self.interval_ms,
+            "execution.checkpointing.min-pause": self.min_pause_ms or None,
+            "execution.checkpointing.dir": self.checkpoint_dir,
+            "execution.checkpointing.savepoint-dir": self.savepoint_dir,
+            "execution.checkpointing.num-retained": self.retained,
+            "execution.checkpointing.tolerable-failed-checkpoints": self.tolerable_failures,
+            "execution.state-recovery.path": self.start_from and self.start_from.path,
+            "execution.state-recovery.ignore-unclaimed-state": self.drop_orphans or None,
+            "flintstream.state-recovery.trust": self.trust_state or None,
+            "flintstream.guarantee": self.guarantee and self.guarantee.value,
+            "flintstream.deterministic-order": self.deterministic or None,
+            "flintstream.epoch.max-records": self.max_records or None,
+            "flintstream.source.rate": self.source_rate,
+            "flintstream.state.entries-in-memory": self.state_entries_in_memory,
+            "flintstream.lease.timeout": self.lease_ms,
+            "flintstream.metrics": self.metrics,
+            **self.restart,
+            **self.spark,
+            **{f"pipeline.global-job-parameters.{name}": value for name, value in self.parameters.items()},
+        }
+        shown = {name: value for name, value in said.items() if value is not None}
+        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in shown.items()}
+
     def for_runtime(self) -> JobOptions:
         """Return what the runtime must know."""
         if self.session is not None and self.spark:
@@ -89,6 +128,9 @@ class JobSettings:
             storage_options=dict(self.storage_options),
             interval_ms=max(self.interval_ms or 0, self.min_pause_ms),
             max_records=self.max_records,
+            source_rate=self.source_rate,
+            metrics=self.metrics,
+            configuration=tuple(self.described().items()),
             retained=self.retained,
             state_entries_in_memory=self.state_entries_in_memory,
             tolerable_failures=self.tolerable_failures,

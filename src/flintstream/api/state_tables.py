@@ -46,8 +46,8 @@ def savepoint(path: str | Path, spark: Any = None, storage_options: StorageOptio
     """Open a savepoint, or a checkpoint directory, to look at the state in it.
 
     Nothing is changed there, and the job may go on meanwhile. `spark` is the session for DataFrames; without it the
-    active one is used, or one is started when the first DataFrame is asked for. `storage_options` are what the file system
-    of an address (`s3://...`) must know.
+    active one is used, or one is started when the first DataFrame is asked for. `storage_options` are what the file
+    system of an address (`s3://...`) must know.
 
     Raises:
         SavepointError: there is neither a savepoint nor a checkpoint at `path`.

@@ -5,7 +5,8 @@ Flink: WindowedStream and AllWindowedStream. As in PyFlink, `trigger` and its ki
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from flintstream.api.aggregates import computed_by
@@ -14,7 +15,7 @@ from flintstream.api.no_effect import warn_no_effect
 from flintstream.api.program import Program
 from flintstream.api.settings import check_duration
 from flintstream.api.stream import Streamlike
-from flintstream.errors import DefinitionError, TypeMismatchError, describe
+from flintstream.errors import DefinitionError, TypeMismatchError, UnsupportedError, describe
 from flintstream.graph.location import users_line
 from flintstream.graph.nodes import AggregateNode, WindowNode
 from flintstream.model.evictors import Evictor
@@ -28,6 +29,7 @@ from flintstream.model.functions_window import (
 )
 from flintstream.model.infer import infer_return_type, infer_yield_type
 from flintstream.model.panes import PaneMode, Panes
+from flintstream.model.queryable import Queryable
 from flintstream.model.tags import OutputTag
 from flintstream.model.time import DurationLike
 from flintstream.model.trigger_terms import simplified
@@ -65,6 +67,7 @@ class Windowed(Generic[S]):
         self._late_tag: OutputTag | None = None
         self._logs_late = False
         self._panes: Panes | None = None
+        self._queryable: Queryable | None = None
 
     def get_execution_environment(self) -> Program:
         """Return the environment that the stream was declared in."""
@@ -185,9 +188,11 @@ class Windowed(Generic[S]):
         """Emit what an aggregate on columns gives, and nothing else; `window_function` takes results one by one."""
         if window_function is not None:
             function, emits = self._window_function(window_function), infer_yield_type(window_function)
-            return self._declare(emits, output_type, aggregate=OnlyAggregate([aggregate]), apply=function)
+            only = OnlyAggregate([aggregate])
+            return self._declare(emits, output_type, [("", aggregate)], aggregate=only, apply=function)
         if not self._is_columnar():
-            return self._declare(None, output_type, aggregate=RecordAggregates([aggregate]), apply=OnlyResults())
+            each = RecordAggregates([aggregate])
+            return self._declare(None, output_type, [("", aggregate)], aggregate=each, apply=OnlyResults())
         return self._add_columns({"result": aggregate}, is_bare=True, output_type=read_type(output_type))
 
     def _apply(self, window_function: Any, kind: type[Function], output_type: Any) -> S:
@@ -212,7 +217,8 @@ class Windowed(Generic[S]):
         key = self._key.source if isinstance(self._key, TypedKey) else self._key
         if not self._is_columnar():
             rows = ResultRows(names_of_key(key), list(aggregates))
-            return self._declare(None, None, aggregate=RecordAggregates(list(aggregates.values())), apply=rows)
+            each = RecordAggregates(list(aggregates.values()))
+            return self._declare(None, None, list(aggregates.items()), aggregate=each, apply=rows)
         return self._add_columns(aggregates)
 
     def _add_columns(self, aggregates: Mapping[str, Aggregate], **attributes: Any) -> S:
@@ -225,6 +231,9 @@ class Windowed(Generic[S]):
             aggregates=tuple(aggregates.items()),
             late_tag=None if self._late_tag is None else self._late_tag.tag_id,
             logs_late=self._logs_late,
+            **self._marked(
+                [("", each) if attributes.get("is_bare") else (name, each) for name, each in aggregates.items()]
+            ),
             **attributes,
         )
 
@@ -237,7 +246,13 @@ class Windowed(Generic[S]):
         general = not plain or self._evictor is not None or self._lateness_ms or self._panes is not None
         return not general and is_columnar(self._assigner)
 
-    def _declare(self, emits: TypeInformation | None, output_type: Any, **functions: Function | None) -> S:
+    def _declare(
+        self,
+        emits: TypeInformation | None,
+        output_type: Any,
+        results: Sequence[tuple[str, Aggregate]] = (),
+        **functions: Function | None,
+    ) -> S:
         shows_panes = self._panes is not None and self._panes.shown
         if shows_panes and output_type is not None:
             line = users_line()
@@ -255,14 +270,35 @@ class Windowed(Generic[S]):
             late_tag=None if self._late_tag is None else self._late_tag.tag_id,
             logs_late=self._logs_late,
             panes=self._panes,
+            **self._marked(results),
             **functions,
         )
+
+    def _marked(self, results: Sequence[tuple[str, Aggregate]]) -> dict[str, Any]:
+        """Return the mark of windows that others may look into, with the aggregates that make their results."""
+        if self._queryable is None:
+            return {}
+        if any(aggregate.kind == "computed_by" for _, aggregate in results):
+            line = users_line()
+            what = "windows are to be queryable, but their results take a function of yours on columns"
+            raise UnsupportedError(describe(what, line, "use an AggregateFunction, or leave it out"), location=line)
+        told = tuple((name, each.kind, each.field, tuple(each.options)) for name, each in results)
+        return {"queryable": replace(self._queryable, results=told)}
 
 
 class WindowedStream(Windowed[S]):
     """Windows of each key; get it by `key_by(...).window(...)`."""
 
     _functions = (WindowFunction, ProcessWindowFunction)
+
+    def set_queryable(self, queryable_state_name: str, uncommitted: bool = False) -> Self:
+        """Let others look into windows that are open: what each holds so far for a key, see `QueryableStateClient`.
+
+        Windows with built-in aggregates, and reduced ones, show the result that they would give now; others their
+        accumulator, or their records. With `uncommitted` others may also see what the running epoch has changed.
+        """
+        self._queryable = read(lambda name: Queryable.of(name, uncommitted), queryable_state_name)
+        return self
 
     def reduce(
         self,

@@ -1,8 +1,8 @@
 """Records on their way from a sink's writers to the driver, as bytes.
 
 A parcel is a JSON head and one Arrow stream for each stretch of records with one schema: a value column with its kind,
-the timestamp, and the stamp's columns. Stamps of different lengths are compared on what they have in common; where that
-is equal the shorter one comes first.
+the timestamp, and the stamp's columns, of which those with even steps stand in the schema. Stamps of different lengths
+are compared on what they have in common; where that is equal the shorter one comes first.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ import pyarrow as pa
 from flintstream.errors import SinkError, describe
 from flintstream.model.time import MIN_TIMESTAMP
 from flintstream.state.codec import Kind, decode, field_of, kind_of_field
+from flintstream.state.ramps import ramp_of, unrolled
 
 I64 = npt.NDArray[np.int64]
 _HEAD = struct.Struct("<4sI")
 _MAGIC = b"FSP1"
+_RAMPS, _WIDTH = b"flintstream.ramps", b"flintstream.width"
 
 
 @dataclass(slots=True)
@@ -76,13 +78,36 @@ def pack(parcel: Parcel) -> bytes | None:
 def _to_stream(stretch: _Stretch) -> bytes:
     values = pa.concat_arrays(stretch.arrays)
     columns = [np.concatenate(parts) for parts in (stretch.timestamps, *zip(*stretch.stamps, strict=True))]
-    names = ["timestamp", *(f"s{index}" for index in range(len(columns) - 1))]
-    fields = [field_of("value", values, stretch.kind), *(pa.field(name, pa.int64()) for name in names)]
-    schema = pa.schema(fields)
+    arrays, fields = [values], [field_of("value", values, stretch.kind)]
+    ramps: dict[str, tuple[int, int]] = {}
+    for name, column in zip(_names(len(columns)), columns, strict=True):
+        ramp = ramp_of(column)
+        if ramp is not None:
+            ramps[name] = ramp
+        else:
+            arrays.append(pa.array(column))
+            fields.append(pa.field(name, pa.int64()))
+    schema = pa.schema(fields, {_RAMPS: json.dumps(ramps).encode(), _WIDTH: str(len(columns)).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays([values, *map(pa.array, columns)], schema=schema))
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return sink.getvalue().to_pybytes()
+
+
+def _names(count: int) -> list[str]:
+    return ["timestamp", *(f"s{index}" for index in range(count - 1))]
+
+
+def _numbers(batch: pa.RecordBatch) -> list[I64]:
+    """Return the timestamps of a stretch's records, and the columns of their stamps."""
+    metadata = batch.schema.metadata or {}
+    if _RAMPS not in metadata:  # written by an earlier release
+        return [column.to_numpy() for column in batch.columns[1:]]
+    ramps = json.loads(metadata[_RAMPS])
+    return [
+        unrolled(ramps[name], batch.num_rows) if name in ramps else batch.column(name).to_numpy()
+        for name in _names(int(metadata[_WIDTH]))
+    ]
 
 
 @dataclass(slots=True)
@@ -107,9 +132,10 @@ def merge(parcels: Sequence[bytes]) -> Merged:
         parallelism = max(parallelism, head["parallelism"])
         for batch in batches:
             values += decode(batch.column(0), kind_of_field(batch.schema.field(0)))
-            timestamps.append(batch.column(1).to_numpy())
+            times, *stamp = _numbers(batch)
+            timestamps.append(times)
             subtasks.append(np.full(batch.num_rows, head["subtask"], np.int64))
-            stamps.append([column.to_numpy() for column in batch.columns[2:]])
+            stamps.append(stamp)
     if not values:
         return Merged([], [], [], parallelism)
     order = _order(stamps, [len(part) for part in timestamps])

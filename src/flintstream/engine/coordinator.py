@@ -26,7 +26,7 @@ from flintstream.engine.savepoint_program import described
 from flintstream.engine.savepoint_restore import start_of
 from flintstream.engine.splits import SplitBook
 from flintstream.engine.statefiles import uid_of
-from flintstream.engine.tally import counters_after, metrics_after
+from flintstream.engine.tally import counters_after, metrics_after, queryable_in
 from flintstream.errors import (
     CommitError,
     CorruptStateError,
@@ -73,7 +73,7 @@ class Coordinator:
         self.published: int | None = None
         self._uids = {op.id: op.uid for op in plan.operators}
         self._ids = {op.uid: op.id for op in plan.operators}
-        self._outlets = Outlets(plan, storage)
+        self.outlets = Outlets(plan, storage)
         self._pending_timers = 0
         self._synced: set[str] = set()
         self._operators = described(plan)
@@ -90,7 +90,7 @@ class Coordinator:
         found = manifests.newest(self.storage)
         if found is None:
             self._begin_restored()
-            self._outlets.roll_back(0)
+            self.outlets.roll_back(0)
             return self.manifest
         if found.max_parallelism != self.plan.max_parallelism:
             what = f"the checkpoint has max parallelism {found.max_parallelism}, the job {self.plan.max_parallelism}"
@@ -99,7 +99,7 @@ class Coordinator:
         self.incarnation = found.incarnation
         self.garbage.recover()
         self._follow(found, self._trust)
-        self._outlets.roll_back(found.epoch)
+        self.outlets.roll_back(found.epoch)
         if not self._is_settled(found):
             with restricted(not self._trust):
                 self.commit_sinks(found)
@@ -120,7 +120,7 @@ class Coordinator:
 
     def _follow(self, manifest: Manifest, trust: bool) -> None:
         self.manifest = manifest
-        self._outlets.know_as(manifest.known_as)
+        self.outlets.know_as(manifest.known_as)
         adopt_classes(self.plan.classes)
         adopt_modules(self.plan.modules)
         if not trust:
@@ -215,6 +215,7 @@ class Coordinator:
         """Return what the tasks of the next epoch are told."""
         if self.manifest is not None:
             now = max(now, self.manifest.now)
+        self.garbage.drop_notes(self.manifest)
         watermarks = {} if self.manifest is None else self.manifest.watermarks
         return EpochContext(
             self.plan.name if self.manifest is None else self.manifest.known_as,
@@ -245,7 +246,7 @@ class Coordinator:
         """Commit an epoch: ledger, manifest, sinks; some sinks show it before."""
         check_reports(self.plan, context, reports)
         inline = InlineFile(f"epochs/{context.epoch:012d}-{uuid.uuid4().hex[:8]}.bin")
-        output = self._outlets.take(reports, inline.store)
+        output = self.outlets.take(reports, inline.store)
         new = Manifest(
             self.plan.name,
             self.incarnation,
@@ -267,16 +268,17 @@ class Coordinator:
             finished=context.is_final,
             operators=self._operators,
             started_from={} if self.manifest is None else self.manifest.started_from,
+            queryable=queryable_in(reports),
         )
         self.lanes.advance(context, reports, new)
-        self._outlets.show(new.epoch, output)
+        self.outlets.show(new.epoch, output)
         self._publish(new, inline)
         self.manifest = new
         self._pending_timers = sum(
             rows for report in reports for name, rows in report.entries.items() if name.endswith("#processing-timers")
         )
         self._tell_late(reports, new)
-        self._outlets.publish(new, output)
+        self.outlets.publish(new, output)
         self.published = new.epoch
         if new.finished:
             self._settle(new)
@@ -304,12 +306,11 @@ class Coordinator:
         """Create the manifest, which is the commit; what happens before it does not count, what comes after must."""
         path, data = manifests.path_of(new.epoch), new.to_bytes()
         try:
-            if small := inline.whole():
-                self.storage.write(inline.path, small)
+            small = inline.whole()
             # Tasks made their files durable, but names are in folders: once per epoch, and before the manifest.
-            self.storage.sync(sorted({path.rpartition("/")[0] for path in new.files() - self._synced}))
+            folders = sorted({path.rpartition("/")[0] for path in new.files() - self._synced})
+            created = self.storage.publish(path, data, {inline.path: small} if small else {}, folders)
             self._synced = new.files()
-            created = self.storage.create(path, data)
         except OSError as error:
             created = self._is_there(path, data)
             if not created:
@@ -368,7 +369,7 @@ class Coordinator:
     def commit_sinks(self, manifest: Manifest) -> None:
         """Let sinks publish once more what a manifest names, unless they did in this process; twice must do no harm."""
         if manifest.epoch != self.published:
-            self._outlets.finish(manifest)
+            self.outlets.finish(manifest)
             self.published = manifest.epoch
 
 

@@ -52,6 +52,8 @@ class Outlets:
         self._job = plan.name
         self._storage = storage
         self._uids = {op.id: op.uid for op in plan.operators}
+        self.on_visible: Callable[[str], None] = lambda uid: None
+        """Is told of a sink whose output of an epoch is to be seen from now on."""
         self._outlets = {
             op.uid: _Outlet(op.node.sink.create_committer(), op.node.delivery or EXACTLY_ONCE)
             for op in plan.operators
@@ -77,6 +79,7 @@ class Outlets:
             if outlet.delivery.is_early:
                 parts = [self._opened(part) for part in output.given.get(uid, ())]
                 _ask(uid, f"show epoch {epoch}", partial(outlet.committer.show, self._job, uid, epoch, parts))
+                self.on_visible(uid)
 
     def publish(self, manifest: Manifest, output: EpochOutput) -> None:
         """Let every sink make visible what a committed epoch has for it."""
@@ -101,6 +104,7 @@ class Outlets:
                 opened = [self._opened(part) for part in parts.get(uid, ())]
                 commit = partial(outlet.committer.commit, manifest.known_as, uid, manifest.epoch, opened)
                 _ask(uid, f"publish epoch {manifest.epoch}", commit)
+                self.on_visible(uid)
 
     def know_as(self, name: str) -> None:
         """Call the job so from now on."""

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from flintstream.ops.batch import FIRST, I64, Batch, Stamp, Values
+from flintstream.ops.batch import FIRST, Batch, Stamp, Values
 from flintstream.state.codec import field_of, kind_of_field
+from flintstream.state.ramps import ramp_of, unrolled
 
 CONTROL = 0
 FAILED = -1
@@ -101,7 +101,7 @@ def write_blob(batch: Batch, chunk: Any) -> bytes:
     columns = {"timestamp": batch.timestamps}
     columns |= {_STAMP.format(index): column for index, column in enumerate(batch.stamp)}
     for name, column in columns.items():
-        ramp = _ramp(column)
+        ramp = ramp_of(column)
         if ramp is not None:
             ramps[name] = ramp
         else:
@@ -113,17 +113,6 @@ def write_blob(batch: Batch, chunk: Any) -> bytes:
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return sink.getvalue().to_pybytes()
-
-
-def _ramp(column: I64) -> tuple[int, int] | None:
-    """Return the first value and the step of a column of even steps, None of any other."""
-    first, last, count = int(column[0]), int(column[-1]), len(column)
-    if first == last:
-        return (first, 0) if bool((column == first).all()) else None
-    step = int(column[1]) - first
-    if last - first != step * (count - 1) or not bool((np.diff(column) == step).all()):
-        return None
-    return first, step
 
 
 def write_partials(batch: pa.RecordBatch, records: int) -> bytes:
@@ -153,8 +142,7 @@ def read_blob(blob: Any) -> tuple[Batch, Any]:
 
     def integers(name: str) -> Any:
         if name in ramps:
-            first, step = ramps[name]
-            return np.full(count, first, np.int64) if step == 0 else first + step * np.arange(count, dtype=np.int64)
+            return unrolled(ramps[name], count)
         return rows.column(name).to_numpy()
 
     def values(name: str) -> Values | None:

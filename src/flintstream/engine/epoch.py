@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flintstream.engine.measures import Measure, Worker
 from flintstream.ops.clock import ChunkSteps, LaneTime
 from flintstream.state.storage import Storage
 
@@ -72,7 +73,7 @@ class EpochContext:
     """The driver's word to all tasks of one epoch; `handles` are by level and partition, or EVERY_PARTITION.
 
     State files of epochs up to `judged` were not written by this driver's own tasks: see `state.judge`. With `trusts`
-    the user believes them all.
+    the user believes them all. With `measures` tasks measure themselves: see `engine.measures`.
     """
 
     job: str
@@ -89,6 +90,7 @@ class EpochContext:
     storage: Storage | None = None
     judged: int | None = None
     trusts: bool = False
+    measures: bool = True
 
 
 EVERY_PARTITION = -1
@@ -144,4 +146,9 @@ class TaskReport:
     entries: dict[str, int] = field(default_factory=dict[str, int])
     ranges: list[int] = field(default_factory=list[int])
     notes: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    queryable: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     busy_seconds: float = 0.0
+    measures: dict[int, Measure] = field(default_factory=dict[int, Measure])
+    times: dict[tuple[int, int], list[int]] = field(default_factory=dict[tuple[int, int], list[int]])
+    checkpoint_seconds: float = 0.0
+    worker: Worker | None = None

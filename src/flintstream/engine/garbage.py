@@ -21,7 +21,11 @@ _LOG = logging.getLogger("flintstream")
 SWEEP_EVERY = 100
 """Epochs between two looks for files of dead attempts."""
 
+STAGED = "staged"
+"""The folder of notes that tasks leave on state which may be looked at before it is committed, see `query_staged`."""
+
 _EPOCH_IN_NAME = {
+    STAGED: re.compile(r"(\d+)-"),
     "epochs": re.compile(r"(\d+)-"),
     "state": re.compile(r"\d+-\d+-(\d+)-"),
     "output": re.compile(r"\d+-\d+-(\d+)-"),
@@ -86,6 +90,13 @@ class Garbage:
             self._released.clear()
             if new.finished or new.epoch % SWEEP_EVERY == 0:
                 self._sweep()
+
+    def drop_notes(self, before: Manifest | None) -> None:
+        """Delete what tasks have noted, when an epoch begins: it is committed by now, or has come to nothing."""
+        marks = () if before is None else [mark for each in before.queryable.values() for mark in each.values()]
+        if any(mark["uncommitted"] for mark in marks):
+            for name in self._storage.list(STAGED):
+                self._delete(f"{STAGED}/{name}")
 
     def _live(self) -> set[str]:
         return set[str]().union(*(manifest.files() for manifest in (*self._kept, *self._pinned)))

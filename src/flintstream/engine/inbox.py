@@ -25,6 +25,7 @@ from flintstream.ops.clock import ChunkSteps, EventClock, LaneTime, LaneTrack, t
 from flintstream.ops.run import Run, take_turn
 from flintstream.ops.timestamps import LANE_SHIFT, TimestampsOperator, chunk_time, lanes_with
 from flintstream.ops.window_columns import ColumnOperator
+from flintstream.planner.plan import Link
 from flintstream.state.keygroups import hash_key
 from flintstream.state.partials import split_windows
 from flintstream.state.table import Table
@@ -74,8 +75,14 @@ class Inbox:
     def _receive(self, row: Envelope) -> None:
         link = self._links[row.edge]
         place = self._task.places[link.target]
-        if isinstance(place.operator, ColumnOperator) and self._take_partials(row, place):
-            return
+        meters = self._task.meters
+        meters.received(link.target, len(row.blob))
+        before = meters.turn_to(link.target)
+        if not isinstance(place.operator, ColumnOperator) or not self._take_partials(row, place):
+            self._take_records(row, link, place)
+        meters.turn_to(before)
+
+    def _take_records(self, row: Envelope, link: Link, place: Any) -> None:
         batch, chunk = read_blob(row.blob)
         self._buffered += len(row.blob)
         self._report.received[row.edge] = self._report.received.get(row.edge, 0) + len(batch)
@@ -137,8 +144,10 @@ class Inbox:
             operator.chunk = chunk_time(lane, (), start, self._epoch.now)
             self._task.chunk = None
         run = self._empty_run(planned, watermark)
+        before = self._task.meters.turn_to(planned.id)
         with self._task.guard(planned):
             operator.on_processing_time(self._epoch.now, run, place)
+        self._task.meters.turn_to(before)
         self._task.after_run()
 
     def _empty_run(self, planned: Any, watermark: int) -> Run:
@@ -149,9 +158,11 @@ class Inbox:
         """Process everything before `bound`, in every operator."""
         assert self._mergers is not None
         for place in self._heads:
+            before = self._task.meters.turn_to(place.planned.id)
             limit = self._limit(place.planned)
             cut = bound if limit is None else min(bound, limit)
             self._process(place, self._mergers[place.planned.id].cut(cut))
+            self._task.meters.turn_to(before)
         self._buffered = 0
 
     def _limit(self, planned: Any) -> tuple[int, int] | None:
@@ -176,6 +187,7 @@ class Inbox:
             self._start()
         assert self._mergers is not None
         for place in self._heads:
+            before = self._task.meters.turn_to(place.planned.id)
             merger = self._mergers[place.planned.id]
             run = merger.cut(self._limit(place.planned))
             if run is None and isinstance(place.operator, ColumnOperator) and place.operator.is_waiting:
@@ -186,6 +198,7 @@ class Inbox:
             if isinstance(place.operator, TimestampsOperator):
                 with self._task.guard(place.planned):
                     self._report.chunks.append(place.operator.chunk.steps())
+            self._task.meters.turn_to(before)
         for edge, count in self._expected.items():
             if self._report.received.get(edge, 0) != count:
                 what = f"edge {edge} sent {count} records to partition {self._report.partition}"

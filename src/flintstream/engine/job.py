@@ -5,16 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 from flintstream.engine.manifest import Manifest
+from flintstream.engine.notebook import LiveView, NotebookScreen, at_rest, is_notebook, page_of
 from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.report import JobWatch
 from flintstream.engine.savepoint_desk import SavepointDesk, kind_of
 from flintstream.engine.savepoint_take import Notes
 from flintstream.engine.tally import results
 from flintstream.model.guarantee import Guarantee
 from flintstream.model.job import CaughtUp, CompletableFuture, JobClient, JobExecutionResult, JobID, JobStatus
+from flintstream.model.job_graph import JobGraph
+from flintstream.planner.picture import graph_of
+from flintstream.planner.plan import Plan
 
 
 class RunningJob(JobClient):
@@ -28,6 +33,8 @@ class RunningJob(JobClient):
         catch_up: CatchUp,
         guarantee: Guarantee,
         desk: SavepointDesk,
+        plan: Plan,
+        watch: JobWatch,
     ) -> None:
         self._id = JobID.generate()
         self._body = body
@@ -36,6 +43,8 @@ class RunningJob(JobClient):
         self._catch_up = catch_up
         self._guarantee = guarantee
         self._desk = desk
+        self._plan = plan
+        self._watch = watch
         self._status = JobStatus.CREATED
         self._result: Future[JobExecutionResult] = Future()
         self._thread: threading.Thread | None = None
@@ -43,22 +52,27 @@ class RunningJob(JobClient):
     def run(self) -> None:
         """Run to the end in this thread; failures are in the result, an interrupt is raised."""
         started = time.monotonic()
-        self._status = JobStatus.RUNNING
+        self.show(JobStatus.RUNNING)
         try:
             complete = self._body()
         except KeyboardInterrupt:
-            self._status = JobStatus.CANCELED
+            self._end(JobStatus.CANCELED)
             self._catch_up.ended(self._epoch, None, is_complete=False)
             self._result.set_result(self._summary(started))
             raise
         except BaseException as error:
-            self._status = JobStatus.FAILED
+            self._end(JobStatus.FAILED)
             self._catch_up.ended(self._epoch, error, is_complete=False)
             self._result.set_exception(error)
             return
-        self._status = JobStatus.FINISHED if complete else JobStatus.CANCELED
+        self._end(JobStatus.FINISHED if complete else JobStatus.CANCELED)
         self._catch_up.ended(self._epoch, None, complete)
         self._result.set_result(self._summary(started))
+
+    def _end(self, status: JobStatus) -> None:
+        """Say how the job ended; its report is complete before anyone hears of the result."""
+        self.show(status)
+        self._watch.close()
 
     def _summary(self, started: float) -> JobExecutionResult:
         return JobExecutionResult(self._id, int((time.monotonic() - started) * 1000), self._results())
@@ -78,6 +92,7 @@ class RunningJob(JobClient):
     def show(self, status: JobStatus) -> None:
         """Say where the job is while it runs: between two attempts, say."""
         self._status = status
+        self._watch.show(status)
 
     def start(self) -> None:
         """Run in a thread of its own."""
@@ -128,6 +143,9 @@ class RunningJob(JobClient):
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         return CompletableFuture.completed(self._results())
 
+    def metrics(self) -> dict[str, Any]:
+        return self._watch.status()
+
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         return CompletableFuture(self._result)
 
@@ -136,6 +154,33 @@ class RunningJob(JobClient):
 
     def guarantee(self) -> Guarantee:
         return self._guarantee
+
+    def graph(self) -> JobGraph:
+        return graph_of(self._plan, at_rest(self._look()))
+
+    def _look(self) -> dict[str, Any]:
+        return self._watch.status()
+
+    def __repr__(self) -> str:
+        return f"<job {self._plan.name!r}, {self._id}: {self._status.name} behind epoch {self._epoch}>"
+
+    def _repr_html_(self) -> str:
+        return page_of(self._plan, self._look())
+
+    def _ipython_display_(self) -> None:
+        """Called by IPython for a job that is the value of a cell: show it there until it ends."""
+        if not is_notebook():
+            # IPython's way to hear that there is nothing special to show.
+            raise NotImplementedError
+        self.show_in_notebook()
+
+    def show_in_notebook(self) -> threading.Thread:
+        """Show the job in the cell at hand until it ends; return the thread that does."""
+        return LiveView(NotebookScreen(), self._repr_html_, self._wait_for_end).start()
+
+    def _wait_for_end(self, seconds: float) -> bool:
+        wait([self._result], timeout=seconds)
+        return self._result.done()
 
     def newest_manifest(self) -> Manifest | None:
         """Return the newest committed manifest."""

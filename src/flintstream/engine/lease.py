@@ -55,9 +55,13 @@ class Holder:
     @staticmethod
     def this_process(job: str) -> Holder:
         """Return a new holder in this process."""
+        return Holder.process(os.getpid(), job)
+
+    @staticmethod
+    def process(pid: int, job: str) -> Holder:
+        """Return a new holder in a process of this machine."""
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        name, pid = uuid.uuid4().hex, os.getpid()
-        return Holder(name, job, socket.gethostname(), _this_machine(), pid, _started(pid), now)
+        return Holder(uuid.uuid4().hex, job, socket.gethostname(), _this_machine(), pid, _started(pid), now)
 
     def to_bytes(self) -> bytes:
         """Return the content of a lease's file."""
@@ -99,17 +103,20 @@ class Lease:
         self._thread = threading.Thread(target=self._beat, name="flintstream-lease", daemon=True)
         self._thread.start()
 
+    def is_held(self) -> bool:
+        """Look now whether it is still held: whoever was asleep does not know what has happened since."""
+        names = self._storage.list(FOLDER)
+        return not self.is_lost and bool(names) and names[-1] == path_of(self._number).rpartition("/")[2]
+
     def call_on_loss(self, action: Callable[[], None]) -> None:
         """Call `action`, in another thread, when the lease turns out to be lost."""
         self._on_loss = action
 
     def _beat(self) -> None:
-        own = path_of(self._number).rpartition("/")[2]
         while not self._over.wait(self._pause):
             # A directory that cannot be read or written now may be there again next time.
             with suppress(OSError):
-                names = self._storage.list(FOLDER)
-                if not names or names[-1] != own:
+                if not self.is_held():
                     self.is_lost = True
                     self._on_loss()
                     return

@@ -17,6 +17,7 @@ from flintstream.engine.envelope import DRIVER, Envelope, Sender
 from flintstream.engine.epoch import ControlMessage, EpochContext, TaskReport, producer_id
 from flintstream.engine.guarded import guarded
 from flintstream.engine.inbox import Inbox
+from flintstream.engine.measures import NOBODY, Meters
 from flintstream.engine.router import Router
 from flintstream.engine.staging import Staging
 from flintstream.errors import FlintstreamError
@@ -66,6 +67,7 @@ class Place:
         if not len(batch):
             return
         counters = self.ctx.counters
+        self.task.meters.gave(self.planned.id, batch)
         if tag == MAIN:
             counters["out"] = counters.get("out", 0) + len(batch)
             if self.conform is not None:
@@ -89,6 +91,7 @@ class LevelTask:
         self.token: str | None = None
         self.after_run: Callable[[], None] = _nothing
         self.outbox: list[Envelope] = []
+        self.meters = Meters()
         self.chunk: Any = None
         self.combining: Mapping[int, int] | None = None
         self.producer = producer_id(level, partition)
@@ -181,8 +184,10 @@ class LevelTask:
         batch = take_turn(batch, link.turn, place.planned.width)
         counters = place.ctx.counters
         counters["in"] = counters.get("in", 0) + len(batch)
+        before = self.meters.enter(link.target, batch)
         with guarded(place.planned):
             place.operator.process(batch, link.port, place)
+        self.meters.turn_to(before)
 
     def begin(self, epoch: EpochContext, attempt: int, token: str) -> TaskReport:
         """Prepare for an epoch's records."""
@@ -190,6 +195,7 @@ class LevelTask:
         self.outbox.clear()
         self.chunk = None
         self.combining = None
+        self.meters.begin(epoch.measures)
         for place in self.places.values():
             place.ctx.counters.clear()
             for metric in place.ctx.metrics.values():
@@ -229,7 +235,9 @@ class LevelTask:
     def drain(self) -> Iterator[Envelope]:
         """Yield what is in the outbox and empty it."""
         rows, self.outbox = self.outbox, []
+        before = self.meters.turn_to(NOBODY)
         yield from rows
+        self.meters.turn_to(before)
 
     def read_sources(
         self, epoch: EpochContext, chunks: Iterable[SourceChunk], report: TaskReport
@@ -238,7 +246,7 @@ class LevelTask:
         for chunk in chunks:
             times = self._start_chunk(epoch, chunk)
             local, routers = self._source_links[chunk.source]
-            for values in chunk.values:
+            for values in self.meters.reading(chunk.source, chunk.split, chunk.values):
                 if not len(values):
                     continue
                 batch = untimed(values, times[0], values.timestamps)
@@ -259,7 +267,9 @@ class LevelTask:
                 with guarded(owner):
                     report.chunks.append(each.steps())
         for router in self._routers():
+            self.meters.turn_to(router.target.id)
             yield from router.flush(self.sender)
+        self.meters.turn_to(NOBODY)
 
     def _hand_out(self, local: dict[str, list[Link]], routers: dict[str, list[Router]], batch: Batch, tag: str) -> None:
         """Send records of a source on."""
@@ -271,8 +281,10 @@ class LevelTask:
     def _flush(self) -> Iterator[Envelope]:
         """Let operators emit what they still hold, those before others first, and yield what is in the outbox."""
         for place in self.places.values():
+            before = self.meters.turn_to(place.planned.id)
             with guarded(place.planned):
                 place.operator.flush(place)
+            self.meters.turn_to(before)
         yield from self.drain()
 
     def _start_chunk(self, epoch: EpochContext, chunk: SourceChunk) -> list[ChunkTime]:
@@ -329,8 +341,10 @@ class LevelTask:
         """Send the control rows of this task; the driver's comes last, from the caller, with the state."""
         for node, place in self.places.items():
             if isinstance(place.operator, SinkOperator):
+                self.meters.turn_to(node)
                 with guarded(place.planned):
                     committable = place.operator.prepare_commit()
+                self.meters.turn_to(NOBODY)
                 if committable is not None:
                     report.committables[node] = committable
             with guarded(place.planned):
@@ -345,9 +359,12 @@ class LevelTask:
                 report.notes[node] = list(place.ctx.notes)
             for name, rows in place.ctx.backend.entries().items():
                 report.entries[name] = rows
+            if place.ctx.backend.queryable:
+                report.queryable[place.ctx.uid] = dict(place.ctx.backend.queryable)
         for router in self._routers():
             report.sent[router.edge] = report.sent.get(router.edge, 0) + sum(router.sent.values())
         report.busy_seconds = time.perf_counter() - started
+        report.measures, report.times = self.meters.told(), dict(self.meters.times)
         if self.level + 1 < self.plan.levels:
             moves = [replace(chunk, memory=None) if chunk.memory else chunk for chunk in report.chunks]
             for partition in range(self.plan.partitions(self.level + 1)):

@@ -18,8 +18,10 @@ from flintstream.engine.manifest import Manifest
 from flintstream.engine.options import JobOptions
 from flintstream.engine.pacing import Pacer
 from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.report import JobWatch
 from flintstream.engine.restraint import Restraint, SplitName
 from flintstream.engine.savepoint_desk import SavepointDesk
+from flintstream.engine.source_rate import SourceRate
 from flintstream.errors import CommitError, FlintstreamError, LedgerError, describe
 
 _LOG = logging.getLogger("flintstream")
@@ -47,6 +49,7 @@ class EpochLoop:
         listener: Listener | None,
         catch_up: CatchUp | None = None,
         desk: SavepointDesk | None = None,
+        watch: JobWatch | None = None,
     ) -> None:
         self._coordinator = coordinator
         self._options = options
@@ -54,12 +57,18 @@ class EpochLoop:
         self._listener = listener
         self._catch_up = catch_up or CatchUp(coordinator.plan)
         self._desk = desk or SavepointDesk(coordinator.storage)
+        self._watch = watch or JobWatch(coordinator.plan, options)
+        coordinator.outlets.on_visible = self._watch.visible
         self._overrun: frozenset[int] | None = None
         self._stop = threading.Event()
         self._failures = 0
         target = options.interval_ms or TARGET_MS
         self._restraint = Restraint(coordinator.plan)
-        self._pacer = Pacer(coordinator.plan, coordinator.splits(), options.max_records, target)
+        imposed = None if options.source_rate is None else SourceRate(options.source_rate)
+        self._pacer = Pacer(coordinator.plan, coordinator.splits(), options.max_records, target, imposed)
+
+    def _now(self) -> int:
+        return int(self._watch.clock())
 
     def use(self, run: RunEpoch) -> None:
         """Execute epochs in another way from now on."""
@@ -134,7 +143,7 @@ class EpochLoop:
     def _begin_at_all(self) -> None:
         """Run an epoch without input if there is no checkpoint yet of which a savepoint could be taken."""
         if self._coordinator.committed is None:
-            self.run_epoch(self._coordinator.begin(int(time.time() * 1000), (), frozenset(), False), {})
+            self.run_epoch(self._coordinator.begin(self._now(), (), frozenset(), False), {})
 
     def has_halted(self) -> bool:
         """Whether every split was read to where the job is to leave it as it stands, if there is such a place."""
@@ -142,7 +151,7 @@ class EpochLoop:
         if not halts:
             return False
         positions = self._coordinator.positions()
-        closed, _ = self._restrained(positions, int(time.time() * 1000))
+        closed, _ = self._restrained(positions, self._now())
         limits = {
             (node, split.number): halts.get((node, split.number), split.end)
             for node, splits in self._coordinator.splits().items()
@@ -176,7 +185,7 @@ class EpochLoop:
     def close_with(self, spark: dict[str, Any]) -> None:
         """Run the last epoch: every lane ends."""
         lanes = self._coordinator.lanes.unfinished()
-        self.run_epoch(self._coordinator.begin(int(time.time() * 1000), (), lanes, True), spark)
+        self.run_epoch(self._coordinator.begin(self._now(), (), lanes, True), spark)
 
     def _ending(self, ranges: Sequence[ReadRange]) -> frozenset[int]:
         """Return the lanes that end with these ranges, whether or not any of their records gets as far as a level."""
@@ -198,13 +207,14 @@ class EpochLoop:
         )
 
     def _plan_epoch(self) -> tuple[int, list[ReadRange], bool]:
-        now = int(time.time() * 1000)
+        now = self._now()
         self._coordinator.look_for_splits(now)
         positions = self._coordinator.positions()
         closed, paused = self._restrained(positions, now)
         available = self._coordinator.available()
         ranges = self._pacer.next_ranges(positions, now, closed | paused, available)
         self._catch_up.planned(self._coordinator.splits(), positions, ranges, available, closed)
+        self._watch.planned(now, ranges, positions, available, self._pacer)
         return now, ranges, self._all_read(positions, ranges, closed)
 
     def _restrained(
@@ -244,11 +254,14 @@ class EpochLoop:
     def run_epoch(self, context: EpochContext, spark: dict[str, Any]) -> Manifest:
         """Run one epoch and commit it; if its ledger does not balance, or it cannot be written, it runs again."""
         started = time.monotonic()
-        context = replace(context, entries_in_memory=self._options.state_entries_in_memory)
+        limit, measures = self._options.state_entries_in_memory, self._options.metrics
+        context = replace(context, entries_in_memory=limit, measures=measures)
+        self._watch.begin_epoch(context)
         ledger_failures = 0
         while True:
             try:
                 reports = self._run_tasks(context)
+                ran = time.monotonic()
                 manifest = self._coordinator.complete(context, reports, spark)
                 break
             except LedgerError as error:
@@ -259,7 +272,9 @@ class EpochLoop:
             except CommitError as error:
                 self._tolerate(error, context.epoch)
         self._failures = 0
-        seconds = time.monotonic() - started
+        ended = time.monotonic()
+        seconds = ended - started
+        self._watch.committed(manifest, reports, seconds, ended - ran)
         self._pacer.took(sum(piece.end - piece.start for piece in context.ranges), seconds)
         if self._listener is not None:
             self._listener(manifest, reports, seconds)

@@ -50,6 +50,7 @@ class Manifest:
     finished: bool = False
     operators: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     started_from: dict[str, str] = field(default_factory=dict[str, str])
+    queryable: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     def to_bytes(self) -> bytes:
         """Return the document."""

@@ -38,7 +38,8 @@ class JobOptions:
     `restart` says when a job that failed is started again, None that nobody said anything. A driver whose lease on the
     checkpoint directory was not renewed for `lease_ms` counts as dead. `start_from` is where a job begins that has no
     checkpoints of its own, `savepoint_dir` where its savepoints go if nobody says otherwise; with `trust_state` files
-    of state may bring code that is run when they are read.
+    of state may bring code that is run when they are read. `source_rate` is the rate of all sources, as
+    engine.source_rate reads it. With `metrics` tasks measure themselves; `configuration` is what was set, for readers.
     """
 
     checkpoint_dir: str | None = None
@@ -59,3 +60,6 @@ class JobOptions:
     start_from: StartFrom | None = None
     savepoint_dir: str | None = None
     trust_state: bool = False
+    source_rate: str | None = None
+    metrics: bool = True
+    configuration: tuple[tuple[str, str], ...] = field(default=(), repr=False)

@@ -11,6 +11,7 @@ from typing import TextIO
 from flintstream.engine.epoch import TaskReport
 from flintstream.engine.loop import Listener
 from flintstream.engine.manifest import Manifest
+from flintstream.engine.notebook import is_notebook
 from flintstream.engine.options import JobOptions
 from flintstream.graph.nodes import SinkNode, SourceNode
 from flintstream.model.dead_letters import DEAD_LETTERS
@@ -61,7 +62,7 @@ class ProgressLine:
 def listener_of(plan: Plan, options: JobOptions) -> Listener:
     """Return one listener for all that the options ask for."""
     listeners: list[Listener] = list(options.listeners)
-    if options.progress:
+    if options.progress and not is_notebook():
         listeners.append(ProgressLine(plan))
 
     def tell_all(manifest: Manifest, reports: Sequence[TaskReport], seconds: float) -> None:

@@ -21,8 +21,10 @@ from flintstream.engine.job import RunningJob
 from flintstream.engine.lease import Lease, acquire
 from flintstream.engine.loop import EpochLoop
 from flintstream.engine.manifest import Manifest
+from flintstream.engine.notebook import is_notebook
 from flintstream.engine.options import JobOptions
 from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.report import JobWatch
 from flintstream.engine.restart_log import RestartLog, of_this_process
 from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.errors import (
@@ -93,6 +95,8 @@ class Attempts:
         self._restarts = 0
         self._failed_to_begin: Exception | None = None
         self.on_status: Callable[[JobStatus], None] = lambda status: None
+        self.on_begin: Callable[[Manifest | None], None] = lambda manifest: None
+        self.on_failure: Callable[[Exception, bool], None] = lambda error, restarts: None
         self.current: Attempt | None = None
         if lease is not None:
             lease.call_on_loss(self._stop_current)
@@ -131,6 +135,7 @@ class Attempts:
                     return self._run_once()
                 except Exception as error:
                     wait_ms = self._wait_after(error)
+                    self.on_failure(error, wait_ms is not None)
                     if wait_ms is None:
                         raise self._explained(error) from error.__cause__
                 self.on_status(JobStatus.RESTARTING)
@@ -149,7 +154,7 @@ class Attempts:
             # Asked for before there was a loop to stop.
             attempt.loop.stop()
         try:
-            attempt.coordinator.recover()
+            self.on_begin(attempt.coordinator.recover())
             complete = attempt.run()
             attempt.coordinator.settle()
         finally:
@@ -192,6 +197,7 @@ def start_job(
     options: JobOptions,
     catch_up: CatchUp,
     desk: SavepointDesk,
+    watch: JobWatch,
     *,
     background: bool,
     at_end: Callable[[], None] = lambda: None,
@@ -203,7 +209,10 @@ def start_job(
             where = options.checkpoint_dir
             lease = acquire(storage, plan.name, where, options.lease_ms, options.tolerable_failures)
         attempts = Attempts(make, storage, options.restart, lease)
-    except BaseException:
+    except BaseException as error:
+        watch.failed(error, restarted=False)
+        watch.show(JobStatus.FAILED)
+        watch.close()
         at_end()
         raise
 
@@ -217,10 +226,15 @@ def start_job(
     if plan.batch_mode:
         desk.refuse("a job in BATCH mode keeps no state; use RuntimeExecutionMode.STREAMING")
     promise = guarantee_of(plan, options.checkpoint_dir)
-    job = RunningJob(body, attempts.stop, attempts.newest, catch_up, promise, desk)
-    attempts.on_status = job.show
+    job = RunningJob(body, attempts.stop, attempts.newest, catch_up, promise, desk, plan, watch)
+    attempts.on_status, attempts.on_begin = job.show, watch.begin_attempt
+    attempts.on_failure = lambda error, restarts: watch.failed(error, restarted=restarts)
+    view = job.show_in_notebook() if options.progress and is_notebook() else None
     if background:
         job.start()
     else:
         job.run()
+        if view is not None:
+            # Its last word belongs into the cell that waited for the job.
+            view.join()
     return job

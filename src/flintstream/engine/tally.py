@@ -27,6 +27,15 @@ def counters_after(before: Manifest | None, reports: Sequence[TaskReport], plan:
     return totals
 
 
+def queryable_in(reports: Sequence[TaskReport]) -> dict[str, dict[str, Any]]:
+    """Return which states others may look up; one that the program asks for late is known once a task has done so."""
+    known: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        for uid, marks in report.queryable.items():
+            known.setdefault(uid, {}).update(marks)
+    return known
+
+
 def metrics_after(
     before: Manifest | None, reports: Sequence[TaskReport], plan: Plan, now: int
 ) -> dict[str, dict[str, Document]]:

@@ -18,7 +18,9 @@ from flintstream.engine.envelope import DRIVER, Envelope
 from flintstream.engine.epoch import EpochContext, ReadRange, TaskReport
 from flintstream.engine.guarded import guarded
 from flintstream.engine.level import LevelTask, SourceChunk
+from flintstream.engine.measures import this_worker
 from flintstream.engine.partition import PartitionState
+from flintstream.engine.query_staged import leave_note
 from flintstream.graph.nodes import SourceNode
 from flintstream.model.connect import LogSource, SplitSource, TimedRecords
 from flintstream.ops.batch import Values
@@ -47,6 +49,7 @@ def run_source_task(
         yield from task.read_sources(epoch, chunks, report)
         report.ranges = list(slots)
         yield from task.finish(epoch, report, started)
+        report.worker = this_worker() if epoch.measures else None
         yield _to_driver(task, report)
     except BaseException:
         task.abort()
@@ -80,10 +83,15 @@ def run_level_task(
         yield from task.run_inbox(epoch, rows, report)
         yield from task.finish(epoch, report, started)
         # A batch job is one epoch and keeps no state: if it fails, it runs again from its input.
+        written = time.perf_counter()
         if not plan.batch_mode:
             report.state = state.write(report.entries)
             report.shared = state.write_shared()
+            nodes = {place.planned.uid: node for node, place in task.places.items()}
+            leave_note(epoch, report, task.backends(), storage, nodes)
         report.busy_seconds = time.perf_counter() - started
+        report.checkpoint_seconds = time.perf_counter() - written
+        report.worker = this_worker() if epoch.measures else None
         task.epoch_done, task.token = epoch.epoch, token
         yield _to_driver(task, report)
         done = True

@@ -19,6 +19,7 @@ from flintstream.model.functions import AggregateFunction, Function, ReduceFunct
 from flintstream.model.joins_reference import JoinDeclaration
 from flintstream.model.panes import Panes
 from flintstream.model.positions import Place
+from flintstream.model.queryable import Queryable
 from flintstream.model.state import MapStateDescriptor
 from flintstream.model.typeinfo import TypeInformation
 from flintstream.model.watermarks import WatermarkStrategy
@@ -152,6 +153,7 @@ class WindowNode(Node):
     apply: Function | None = None
     panes: Panes | None = None
     offset: int = 0
+    queryable: Queryable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ class AggregateNode(Node):
     allowed_lateness_ms: int = 0
     late_tag: str | None = None
     logs_late: bool = False
+    queryable: Queryable | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
 from flintstream.engine.progress import listener_of
 from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.report_files import watch_of
+from flintstream.engine.report_plan import Host
 from flintstream.engine.restart import Attempt, start_job
 from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.engine.task import forget, read_range, run_level_task, run_source_task
@@ -35,17 +37,17 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
     plan = with_local_files(plan)
     check_sources(plan)
     storage, catch_up = storage_of(options), CatchUp(plan, options.progress)
-    desk = SavepointDesk(storage, options)
+    desk, watch = SavepointDesk(storage, options), watch_of(plan, options, Host())
 
     def make() -> Attempt:
         coordinator = Coordinator(
             plan, storage, options.retained, options.drop_orphans, options.start_from, options.trust_state
         )
         runner = LocalRunner(plan, storage)
-        loop = EpochLoop(coordinator, options, runner.run_epoch, listener_of(plan, options), catch_up, desk)
+        loop = EpochLoop(coordinator, options, runner.run_epoch, listener_of(plan, options), catch_up, desk, watch)
         return Attempt(coordinator, loop, loop.run, lambda: forget(coordinator.incarnation))
 
-    return start_job(make, plan, storage, options, catch_up, desk, background=background)
+    return start_job(make, plan, storage, options, catch_up, desk, watch, background=background)
 
 
 def storage_of(options: JobOptions) -> Storage:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.model.dead_letters import DEAD_LETTERS
 from flintstream.model.guarantee import Guarantee
+from flintstream.model.job_graph import JobGraph
 
 T = TypeVar("T")
 
@@ -220,8 +221,20 @@ class JobClient(ABC):
         """Ask for counters and metrics by operator, as the last committed epoch left them; also while the job runs."""
 
     @abstractmethod
+    def metrics(self) -> dict[str, Any]:
+        """Return where the job stands now, as one document that JSON can hold.
+
+        It has rates, latency by sink, backlog by source, and for each operator its records, bytes, event time, state
+        and how busy it is; `docs/how-to/metrics.md` explains every number.
+        """
+
+    @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Ask for the result; the future is done when the job ends, and raises if the job failed."""
+
+    @abstractmethod
+    def graph(self) -> JobGraph:
+        """Return the job's dataflow as a picture, with the numbers of this moment; a notebook shows it by itself."""
 
     @abstractmethod
     def guarantee(self) -> Guarantee:

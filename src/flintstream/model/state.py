@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 from flintstream.errors import InvalidArgumentError, TypeMismatchError
 from flintstream.model.functions import AggregateFunction, ReduceFunction, as_reduce_function
 from flintstream.model.location import refused
+from flintstream.model.queryable import Queryable
 from flintstream.model.state_ttl import StateTtlConfig
 from flintstream.model.typeinfo import ListTypeInfo, MapTypeInfo, PickledBytesTypeInfo, TypeInformation
 from flintstream.model.types import to_type_info
@@ -163,6 +164,7 @@ class StateDescriptor:
         name: what the state is called in savepoints; unique within a function.
         type_info: the type of the whole state (a list for list state), or None to look at the values.
         ttl_config: how long an entry lives, or None for ever.
+        queryable: under which name others may look it up while the job runs, or None if they may not.
     """
 
     def __init__(self, name: str, type_info: TypeInformation | None) -> None:
@@ -171,6 +173,7 @@ class StateDescriptor:
         self.name = name
         self.type_info = type_info
         self.ttl_config: StateTtlConfig | None = None
+        self.queryable: Queryable | None = None
 
     def get_name(self) -> str:
         """Return the name of the state."""
@@ -179,6 +182,21 @@ class StateDescriptor:
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
         """Let entries of this state expire."""
         self.ttl_config = ttl_config
+
+    def set_queryable(self, queryable_state_name: str, uncommitted: bool = False) -> None:
+        """Let others look this state up by key while the job runs, see `QueryableStateClient`.
+
+        With `uncommitted` they may also ask for what the running epoch has changed, which may come to nothing.
+        """
+        self.queryable = Queryable.of(queryable_state_name, uncommitted)
+
+    def is_queryable(self) -> bool:
+        """Say whether others may look this state up."""
+        return self.queryable is not None
+
+    def get_queryable_state_name(self) -> str | None:
+        """Return the name under which others look this state up, None if they may not."""
+        return None if self.queryable is None else self.queryable.name
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.__dict__ == other.__dict__

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flintstream.ops.sizes import size_of
 from flintstream.state.codec import Kind, decode, encode
 
 I64 = npt.NDArray[np.int64]
@@ -74,6 +75,13 @@ class Values:
         array = None if self._array is None else self._array.slice(start, stop - start)
         return Values(rows, array, self._kind)
 
+    def size(self) -> int:
+        """Return about how many bytes the values take: those of the column, or by one row for all."""
+        if self._array is not None:
+            return int(self._array.nbytes)
+        rows = self._rows
+        return len(rows) * size_of(rows[len(rows) // 2]) if rows else 0
+
     def __len__(self) -> int:
         return len(self._rows) if self._rows is not None else len(self._array)  # type: ignore[arg-type]
 
@@ -117,6 +125,10 @@ class MixedValues(Values):
 
     def slice(self, start: int, stop: int) -> Values:
         return MixedValues(self._columns, self._which[start:stop], self._where[start:stop])
+
+    def size(self) -> int:
+        whole = sum(map(len, self._columns))
+        return sum(column.size() for column in self._columns) * len(self) // whole if whole else 0
 
     def __len__(self) -> int:
         return len(self._which)

@@ -26,6 +26,7 @@ from flintstream.ops.conform import conform_to
 from flintstream.ops.context import OperatorRuntimeContext, state_by
 from flintstream.ops.keyed import PIECE, KeyedContext, KeyedProcessOperator, TimedOperator, TimerMoment
 from flintstream.ops.operator import OperatorContext, Output
+from flintstream.ops.queryable import refuse_mark
 from flintstream.ops.run import Emissions, Run, Span
 from flintstream.ops.stateless import FunctionOperator, is_generator
 from flintstream.ops.tagging import emit_tagged
@@ -45,6 +46,7 @@ class BroadcastStates:
         self.writable: dict[str, BroadcastState[Any, Any]] = {}
         self.readable: dict[str, ReadOnlyBroadcastState[Any, Any]] = {}
         for descriptor in descriptors:
+            refuse_mark(ctx, descriptor, "it is broadcast and has no keys")
             table = ctx.backend.table(f"{ctx.uid}/#broadcast/{descriptor.name}", BroadcastTable)
             self.writable[descriptor.name] = BroadcastView(table)
             self.readable[descriptor.name] = ReadOnlyBroadcastView(table, _refusal(descriptor.name))

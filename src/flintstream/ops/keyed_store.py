@@ -32,6 +32,7 @@ from flintstream.model.state_ttl import StateTtlConfig
 from flintstream.ops.batch import Values
 from flintstream.ops.conform import conform_to
 from flintstream.ops.operator import OperatorContext
+from flintstream.ops.queryable import mark_state, refuse_mark
 from flintstream.state.map_table import MapTable
 from flintstream.state.stamped import Stamped
 from flintstream.state.summary_views import summary_table, summary_view
@@ -99,6 +100,7 @@ class KeyedStore(KeyedStateStore):
             return known[1]
         self._check(state_descriptor)
         self._refuse_second_kind(state_descriptor)
+        refuse_mark(self._ctx, state_descriptor, "it is a summary")
         table = summary_table(self._ctx.backend, f"{self._ctx.uid}/{state_descriptor.name}", 1)
         view = summary_view(self._ctx.backend, table, state_descriptor)
         self._views[state_descriptor.name] = (state_descriptor, view)
@@ -121,11 +123,13 @@ class KeyedStore(KeyedStateStore):
             take_stamps(table)
             self._drop_deadlines(descriptor)
             view = plain(self._ctx.backend, table, *function)
+            mark_state(self._ctx, descriptor, table.name)
         else:
             life = self._lifetime(descriptor, config)
             stamp = self._ctx.watermark if _by_event_time(config) else self._ctx.now
             give_stamps(table, stamp, life, lists=isinstance(descriptor, ListStateDescriptor))
             view = expiring(self._ctx.backend, table, life, *function)
+            mark_state(self._ctx, descriptor, table.name, **_life_of(config))
             self._ctx.sweeps[table.name] = view.sweep if _by_event_time(config) else self._by_clock(view.sweep)
         self._hold_to_type(table, descriptor)
         self._views[descriptor.name] = (descriptor, view)
@@ -216,6 +220,14 @@ def _in_force(descriptor: StateDescriptor) -> StateTtlConfig | None:
 
 def _by_event_time(config: StateTtlConfig) -> bool:
     return config.get_ttl_time_characteristic() is StateTtlConfig.TtlTimeCharacteristic.EventTime
+
+
+def _life_of(config: StateTtlConfig) -> dict[str, Any]:
+    """Return what those who only look must know of entries that may have expired and are still there."""
+    cleaned = config.get_cleanup_strategies().is_cleanup_in_background()
+    if cleaned or config.get_state_visibility() is _VISIBLE:
+        return {}
+    return {"ttl": config.get_ttl().to_milliseconds(), "clock": "event" if _by_event_time(config) else "processing"}
 
 
 def _plain(value: Any) -> Any:

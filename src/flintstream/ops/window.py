@@ -24,6 +24,7 @@ from flintstream.model.functions_window import (
     WindowFunction,
 )
 from flintstream.model.panes import Panes
+from flintstream.model.queryable import Queryable
 from flintstream.model.tags import OutputTag
 from flintstream.model.time import MAX_TIMESTAMP
 from flintstream.model.triggers import Trigger, TriggerResult
@@ -32,6 +33,7 @@ from flintstream.ops.batch import FIRST, NO_TIMESTAMP
 from flintstream.ops.context import OperatorRuntimeContext
 from flintstream.ops.keyed import TimedOperator, TimerMoment
 from flintstream.ops.operator import OperatorContext, Output
+from flintstream.ops.queryable import mark_table
 from flintstream.ops.run import Emissions, Run, Span
 from flintstream.ops.tagging import emit_tagged
 from flintstream.ops.window_contents import Contents, TimedAggregate, aggregated, collected, merge_into, reduced
@@ -53,6 +55,8 @@ class WindowOperator(TimedOperator):
     """
 
     panes: Panes | None = None
+    queryable: Queryable | None = None
+    _kept_as = ""
 
     def __init__(
         self,
@@ -105,6 +109,16 @@ class WindowOperator(TimedOperator):
         if isinstance(assigner, MergingWindowAssigner):
             table = ctx.backend.table(f"{ctx.uid}/#merging-windows", lambda: MapTable("merging-windows"))
             self._merging = MergingWindows(assigner, table, self._on_merge)
+        if self.queryable is not None:
+            self._mark(ctx, self.queryable)
+
+    def _mark(self, ctx: OperatorContext, mark: Queryable) -> None:
+        """Let others look into open windows; of merging ones, by what tells where their contents are."""
+        kind = "value" if self._reduce is not None else "list" if self._aggregate is None else "aggregating"
+        more: dict[str, Any] = {"results": mark.results} if mark.results else {}
+        if self._merging is not None:
+            more["merging"] = f"{ctx.uid}/#merging-windows"
+        mark_table(ctx, mark, f"{ctx.uid}/#window-contents", self._kept_as or kind, windowed=True, **more)
 
     def _contents_of_window(self) -> Contents:
         return contents_of(self._reduce, self._aggregate)

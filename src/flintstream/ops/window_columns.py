@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flintstream.model.queryable import Queryable
 from flintstream.ops.aggregates import Aggregate
 from flintstream.ops.batch import I64, Batch, Stamp, Values
 from flintstream.ops.operator import Operator, OperatorContext, Output
+from flintstream.ops.queryable import mark_table
 from flintstream.ops.run import Run
 from flintstream.ops.selectors import ConstantKey, FieldKey, KeySource
 from flintstream.ops.window_fold import Folder, WindowFolder, with_groups
@@ -34,6 +36,7 @@ class ColumnOperator(Operator):
     """
 
     is_bare = False
+    queryable: Queryable | None = None
 
     def __init__(self, assigner: Any, folder: Folder, key: KeySource, late_tag: str | None) -> None:
         self._assigner = assigner
@@ -44,6 +47,13 @@ class ColumnOperator(Operator):
     def open(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
         self._table = ctx.backend.table(f"{ctx.uid}/windows", lambda: PartialTable(self._merge))
+        if self.queryable is not None:
+            results = self.queryable.results
+            mark_table(ctx, self.queryable, f"{ctx.uid}/windows", "columns", results=results, grid=self._grid_of())
+
+    def _grid_of(self) -> list[int] | None:
+        """Return size, slide and offset of windows on a grid."""
+        return None
 
     def _merge(self, table: pa.Table) -> pa.Table:
         return with_groups(self._folder.merge(table), self._ctx.backend.max_parallelism)
@@ -105,6 +115,9 @@ class ColumnWindowOperator(ColumnOperator):
     ) -> None:
         self._grid = WindowFolder(assigner, aggregates)
         super().__init__(assigner, self._grid, key, late_tag)
+
+    def _grid_of(self) -> list[int] | None:
+        return [self._grid.size, self._grid.slide, self._grid.offset]
 
     def process_run(self, run: Run, out: Output) -> None:
         if len(run.batch):

@@ -25,6 +25,8 @@ from flintstream.ops.window_context import EvictorContext
 class EvictingWindowOperator(WindowOperator):
     """Any assigner with any trigger and an evictor; contents are `(value, timestamp)` pairs."""
 
+    _kept_as = "pairs"
+
     def __init__(
         self,
         assigner: WindowAssigner[Any, Any],

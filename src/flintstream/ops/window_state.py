@@ -27,6 +27,7 @@ from flintstream.model.state import (
 from flintstream.model.state_summaries import S, SummaryStateDescriptor
 from flintstream.ops.context import refuse_ttl, state_by
 from flintstream.ops.operator import OperatorContext
+from flintstream.ops.queryable import mark_state, refuse_mark
 from flintstream.ops.window_contents import collected, merge_into
 from flintstream.state.backend import KeyedBackend
 from flintstream.state.map_table import MapTable
@@ -122,6 +123,7 @@ class WindowStateStore(KeyedStateStore):
     def get_summary_state(self, state_descriptor: SummaryStateDescriptor[S]) -> S:
         held = self._views.get(state_descriptor.name)
         if held is None or held[0] is not state_descriptor:
+            refuse_mark(self._ctx, state_descriptor, "it is a summary")
             scope = cast("KeyedBackend", self._scope)
             name = f"{self._ctx.uid}/#{self._prefix}:{state_descriptor.name}"
             table = summary_table(self._ctx.backend, name, 2)
@@ -167,7 +169,9 @@ class WindowStateStore(KeyedStateStore):
             refuse_ttl(descriptor, self._ctx.name)
             # Views read nothing of a backend but its key.
             scope = cast("KeyedBackend", self._scope)
-            held = self._views[descriptor.name] = (descriptor, build(scope, self._table(descriptor)))
+            table = self._table(descriptor)
+            mark_state(self._ctx, descriptor, table.name, windowed=True)
+            held = self._views[descriptor.name] = (descriptor, build(scope, table))
         return held[1]
 
     def _table(self, descriptor: StateDescriptor) -> Table:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from flintstream.ops.batch import I64
 from flintstream.state.codec import encode
 from flintstream.state.keygroups import hash_column
-from flintstream.state.table import GONE, write_rows
+from flintstream.state.table import GONE, Table, write_rows
 from flintstream.state.timers import NEVER, TimerTable, order_of, place_of
 
 _FEW = 32
@@ -126,6 +126,9 @@ class WindowTimers(TimerTable):
         for group in self._groups.values():
             group.kept.update(group.fresh)
             group.fresh.clear()
+
+    def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None:
+        Table.apply(self, batch, keep_gone)
 
     def load(self, entries: Iterable[Any], values: Iterable[Any]) -> None:
         for key, window, time in entries:

@@ -72,12 +72,12 @@ def build_operator(planned: PlannedOperator, batch_mode: bool = False) -> Operat
         return JoinWindowOperator(inner, tags)
     if isinstance(node, WindowNode):
         window = _build_window(node)
-        window.panes = node.panes
+        window.panes, window.queryable = node.panes, node.queryable
         return window
     if isinstance(node, AggregateNode):
         assert node.key is not None
         columns = column_operator(node.assigner, node.key, node.aggregates, node.late_tag)
-        columns.is_bare = node.is_bare
+        columns.is_bare, columns.queryable = node.is_bare, node.queryable
         return columns
     if isinstance(node, SortNode):
         return SortOperator(node.late_tag)

@@ -85,10 +85,11 @@ def _order(node: Node) -> list[str]:
 
 def _input(link: Link) -> str:
     side = f" side output {link.tag!r}" if link.tag else ""
-    return f"{link.source}{side} {_exchange(link.exchange)}"
+    return f"{link.source}{side} {way_of(link.exchange)}"
 
 
-def _exchange(exchange: Exchange) -> str:
+def way_of(exchange: Exchange) -> str:
+    """Return how records travel along an edge, and by which key."""
     key = exchange.key.source if isinstance(exchange.key, TypedKey) else exchange.key
     if exchange.kind != "HASH" or key is None:
         return exchange.kind
@@ -108,7 +109,7 @@ def _levels(plan: Plan) -> list[str]:
                 target = plan.operator(link.target)
                 lines.append(
                     f"  exchange {link.edge}: {plan.operator(link.source).node.name} -> {target.node.name}"
-                    f" at level {target.level}, {_exchange(link.exchange)}"
+                    f" at level {target.level}, {way_of(link.exchange)}"
                 )
     return lines
 

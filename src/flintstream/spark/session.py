@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql import SparkSession, is_remote
 
@@ -144,7 +144,24 @@ def create_session(parallelism: int, app_name: str, extra: Mapping[str, str]) ->
         session = session.newSession()
         configure(session, {**runtime_settings(parallelism), **extra})
         return session
-    return _start(embedded_settings(parallelism, app_name, extra))
+    return _start(embedded_settings(parallelism, app_name, {**submitted_settings(), **extra}))
+
+
+def submitted_settings() -> dict[str, str]:
+    """Return what `spark-submit` was told, the master above all, if this program was started by it.
+
+    What the program says itself wins, as in any Spark program; so does what epochs rely on, since a cluster's own
+    defaults often say otherwise.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # pyright: ignore[reportPrivateUsage]  # joins the JVM that started us
+    relied_on = runtime_settings(1)
+    settings = {name: value for name, value in SparkConf().getAll() if name not in relied_on}
+    if settings.get("spark.app.name") == Path(sys.argv[0]).name:
+        # Not a name that anyone gave: the job has a better one.
+        del settings["spark.app.name"]
+    return settings
 
 
 def configure(session: SparkSession, settings: Mapping[str, str]) -> None:

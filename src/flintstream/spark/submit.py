@@ -14,12 +14,14 @@ from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
 from flintstream.engine.progress import listener_of
 from flintstream.engine.replay_catchup import CatchUp
+from flintstream.engine.report_files import asked_for, watch_of
 from flintstream.engine.restart import Attempt, start_job
 from flintstream.engine.savepoint_desk import SavepointDesk
 from flintstream.errors import EnvironmentSetupError, describe
 from flintstream.planner.plan import Plan
 from flintstream.spark.epochs import SparkRunner
 from flintstream.spark.failures import check_alive, translated
+from flintstream.spark.host import host_of
 from flintstream.spark.query import QueryLoop
 from flintstream.spark.savepoints import run_on
 from flintstream.spark.session import check_session, configure, create_session, runtime_settings
@@ -29,12 +31,13 @@ from flintstream.state.storage_remote import storage_at
 
 def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJob:
     """Start a job on Spark; with `background` in a thread, else it has ended when this returns."""
+    asked_for()  # before there is a JVM, and workers, that would be told too
     session = session_for(plan, options)
     folder = checkpoint_folder(session, options)
     storage = storage_at(folder, options.storage_options, durable=options.checkpoint_dir is not None)
     storage.check()
     catch_up = CatchUp(plan, options.progress)
-    desk = SavepointDesk(storage, options, run_on(session))
+    desk, watch = SavepointDesk(storage, options, run_on(session)), watch_of(plan, options, host_of(session))
 
     def make() -> Attempt:
         check_alive(session)
@@ -43,7 +46,7 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
         )
         with translated(plan):
             runner = SparkRunner(session, plan, storage)
-        loop = EpochLoop(coordinator, options, runner.run_ranges, listener_of(plan, options), catch_up, desk)
+        loop = EpochLoop(coordinator, options, runner.run_ranges, listener_of(plan, options), catch_up, desk, watch)
         run = loop.run
         if reads_frames(plan):
             query = QueryLoop(session, plan, options, coordinator, runner, loop, folder)
@@ -55,7 +58,7 @@ def submit(plan: Plan, options: JobOptions, background: bool = True) -> RunningJ
         if options.checkpoint_dir is None:
             shutil.rmtree(folder, ignore_errors=True)
 
-    return start_job(make, plan, storage, options, catch_up, desk, background=background, at_end=tidy_up)
+    return start_job(make, plan, storage, options, catch_up, desk, watch, background=background, at_end=tidy_up)
 
 
 def session_for(plan: Plan, options: JobOptions) -> SparkSession:

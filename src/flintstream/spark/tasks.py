@@ -7,7 +7,6 @@ to the driver as a row.
 
 from __future__ import annotations
 
-import gc
 import pickle
 import sys
 import traceback
@@ -25,6 +24,7 @@ from flintstream.engine.task import JOBS_KEPT, close_kept, read_range, run_level
 from flintstream.errors import CommitError, FlintstreamError, JobError, describe
 from flintstream.planner.plan import Plan
 from flintstream.spark.chunks import read_chunks
+from flintstream.spark.collecting import COLLECTOR
 from flintstream.spark.stages import Told, Word
 from flintstream.state.storage import Storage
 
@@ -61,9 +61,6 @@ class PlanReference:
                 del _PLANS[next(iter(_PLANS))]
             extend_search_path(self.search_path)
             plan = _PLANS[self.digest] = pickle.loads(self.broadcast.value)
-            # Spark's worker collects garbage after every task. Modules and plans are none, and are most of what it
-            # would go through each time, at a tenth of a small epoch's time.
-            gc.freeze()
             traceback.print_exc = _print_exc_unless_spark_is_gone
         return plan
 
@@ -99,12 +96,15 @@ class LevelFunction(Told):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark once per task."""
+        with COLLECTOR.at_rest():
+            yield from self._run(iter(batches))
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         assert task is not None
         partition, attempt = task.partitionId(), task.taskAttemptId()
         plan = self.plan.get()
         following = 1 if self.is_last else plan.partitions(self.level + 1)
-        batches = iter(batches)
         try:
             rows = self.rows(Task(plan, self.hear(), partition, attempt), batches)
             yield from self._sent(row._replace(partition=row.partition % following) for row in rows)

@@ -53,6 +53,8 @@ class KeyedBackend:
         self.tables: dict[str, StateTable] = {}
         self.spill: Spill | None = None
         self.journal: Journal | None = None
+        self.queryable: dict[str, dict[str, Any]] = {}
+        """What others may look up, by the name they know it under."""
         self._unclaimed: dict[str, list[pa.RecordBatch]] = {}
         self._counted: dict[str, tuple[int, int]] = {}
 
@@ -122,6 +124,17 @@ class KeyedBackend:
                 changes[name] = batch
             table.mark_clean()
         return changes
+
+    def touched(self, shared: bool = False) -> int:
+        """Return a number of rows that is quick to tell and not more than what `delta` would return."""
+        if shared and not self.tells_shared:
+            return 0
+        return sum(len(table.dirty) for _, table in self._in_memory(shared) if isinstance(table, Table))
+
+    def mark_clean(self, shared: bool = False) -> None:
+        """What changed is in a snapshot now; tables that are elsewhere are left out."""
+        for _, table in self._in_memory(shared):
+            table.mark_clean()
 
     def snapshot(self, shared: bool = False) -> dict[str, pa.RecordBatch]:
         """Return everything, by table; spilling tables are left out."""

@@ -79,7 +79,7 @@ class PartialTable:
     def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None:
         """Bring the table forward by a changelog batch."""
         self.generation += 1
-        dropped: list[int] = json.loads((batch.schema.metadata or {}).get(_DROPPED, b"[]"))
+        dropped = dropped_in(batch)
         for start in dropped:
             self.windows.pop(start, None)
         if keep_gone:
@@ -137,6 +137,11 @@ def split_windows(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
 def is_partials(batch: pa.RecordBatch) -> bool:
     """Whether a changelog batch is of a PartialTable."""
     return (batch.schema.metadata or {}).get(TABLE_METADATA) == b"partials"
+
+
+def dropped_in(batch: pa.RecordBatch) -> list[int]:
+    """Return the windows that a changelog batch drops before its rows are added."""
+    return json.loads((batch.schema.metadata or {}).get(_DROPPED, b"[]"))
 
 
 def drops_windows(batch: pa.RecordBatch) -> bool:

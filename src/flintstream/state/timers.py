@@ -12,10 +12,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from flintstream.model.time import MAX_TIMESTAMP
 from flintstream.model.windows import TimeWindow
-from flintstream.state.keygroups import hash_key
-from flintstream.state.table import Table
+from flintstream.state.codec import kind_of_field
+from flintstream.state.keygroups import hash_column, hash_key
+from flintstream.state.table import Table, read_entries
 
 NEVER = MAX_TIMESTAMP + 1
 """Later than any watermark: a timer at MAX_TIMESTAMP still fires at the end of the input."""
@@ -75,6 +79,21 @@ class TimerTable(Table):
         self.delete(entry)
         self._settle()
         return entry[0], entry[1], time, key_hash
+
+    def apply(self, batch: pa.RecordBatch, keep_gone: bool = False) -> None:
+        # A worker that takes a partition over from another gets all timers at once: they are put in order together.
+        if self.data or keep_gone or batch.column("gone").true_count:
+            super().apply(batch, keep_gone)
+            return
+        entries = read_entries(batch, self.parts)
+        self.data.update(dict.fromkeys(entries, True))
+        column = batch.schema.get_field_index("key")
+        orders = hash_column(batch.column(column), kind_of_field(batch.schema.field(column))) >> np.uint64(1)
+        numbered = enumerate(zip(orders.tolist(), entries, strict=True), self._count + 1)
+        self._heap = [(entry[2], order, place_of(entry[1]), number, entry) for number, (order, entry) in numbered]
+        self._count += len(entries)
+        heapq.heapify(self._heap)
+        self.due = self._heap[0][0] if self._heap else NEVER
 
     def load(self, entries: Iterable[Any], values: Iterable[Any]) -> None:
         for entry in entries:

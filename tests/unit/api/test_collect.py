@@ -43,6 +43,12 @@ class Job(JobClient):
     def stop_with_savepoint(self, advance_to_end_of_event_time, savepoint_directory=None, **notes):
         return CompletableFuture(Future())
 
+    def metrics(self):
+        raise NotImplementedError
+
+    def graph(self):
+        raise NotImplementedError
+
     def guarantee(self):
         raise NotImplementedError
 

@@ -25,6 +25,7 @@ from flintstream.errors import (
 from flintstream.graph.nodes import FunctionNode, ProjectNode, SinkNode, SourceNode, TimestampsNode
 from flintstream.model.connect import Sink, SinkWriter
 from flintstream.ops.selectors import FieldKey, FunctionKey
+from tests.shown import name_of
 
 
 def collect(stream) -> list:
@@ -260,7 +261,7 @@ def test_every_declaration_remembers_the_users_line(env):
         ("assign_timestamps_and_watermarks", "2s"),
         ("window_all", "5s"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_an_argument_of_the_wrong_kind_is_refused_with_the_line(env, call, argument):
     with pytest.raises(TypeMismatchError, match=r"test_datastream\.py:\d+") as caught:

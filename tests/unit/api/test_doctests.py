@@ -12,6 +12,7 @@ import flintstream.api
 
 MODULES = [info.name for info in pkgutil.iter_modules(flintstream.api.__path__, "flintstream.api.")]
 MODULES += ["flintstream.ops.conform", "flintstream.ops.rolling"]
+MODULES += ["flintstream.model.job_graph", "flintstream.planner.picture_text"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -43,6 +43,7 @@ from flintstream.errors import (
 from flintstream.graph.nodes import AggregateNode, WindowNode
 from flintstream.ops.selectors import FieldKey
 from flintstream.planner.compile import path_of
+from tests.shown import name_of
 
 TIMED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1])
 RECORDS = [("a", 1), ("a", 4), ("b", 6), ("a", 12)]
@@ -184,7 +185,7 @@ def test_windows_of_a_whole_stream(env):
         ("evictor", 1),
         ("side_output_late_data", "late"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_an_argument_of_the_wrong_kind_is_refused_with_the_line(env, call, argument):
     with pytest.raises(TypeMismatchError, match=r"test_windowed\.py:\d+"):

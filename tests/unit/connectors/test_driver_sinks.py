@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import json
 import pickle
+import struct
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +17,7 @@ from flintstream.model.connect import Sink, WriterContext
 from flintstream.model.row import Row
 from flintstream.model.types import Types
 from flintstream.ops.batch import Batch, Values
+from flintstream.state.codec import field_of
 
 
 def batch_of(rows, stamps, timestamps=None):
@@ -51,6 +55,28 @@ def test_timestamps_come_along():
     part = part_of(CollectSink(), 3, batch_of(["a", "b"], [(1,), (0,)], [10, 20]))
     merged = merge([part])
     assert (merged.values, merged.timestamps, merged.subtasks) == (["b", "a"], [20, 10], [3, 3])
+
+
+def test_columns_of_even_steps_take_no_room():
+    stamps = [(7, 1, place, 0, 0) for place in range(1000)]
+    small = part_of(CollectSink(), 0, batch_of([1] * 1000, stamps))
+    large = part_of(CollectSink(), 0, batch_of([1] * 1000, [(*stamp[:4], hash(stamp)) for stamp in stamps]))
+    assert len(small) < 10_000 < len(large)
+    assert merge([small]).values == merge([large]).values == [1] * 1000
+
+
+def test_a_parcel_of_an_earlier_release_is_read():
+    """They had all columns, and no word on steps in the schema."""
+    values = pa.array(["a", "b"])
+    fields = [field_of("value", values, "str"), *(pa.field(name, pa.int64()) for name in ("timestamp", "s0", "s1"))]
+    rows = pa.RecordBatch.from_arrays([values, *map(pa.array, ([10, 20], [5, 5], [1, 0]))], schema=pa.schema(fields))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    stream = sink.getvalue().to_pybytes()
+    head = json.dumps({"subtask": 1, "parallelism": 2, "lengths": [len(stream)]}).encode()
+    merged = merge([struct.pack("<4sI", b"FSP1", len(head)) + head + stream])
+    assert (merged.values, merged.timestamps, merged.subtasks) == (["b", "a"], [20, 10], [1, 1])
 
 
 VALUES = st.one_of(
