@@ -37,7 +37,8 @@ export function bytes(value, isRough = false) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let size = value;
   let unit = 0;
-  while (Math.abs(size) >= 1024 && unit < units.length - 1) {
+  // From 1000 on, not 1024: four digits are wider than the places they have.
+  while (Math.abs(size) >= 1000 && unit < units.length - 1) {
     size /= 1024;
     unit += 1;
   }
