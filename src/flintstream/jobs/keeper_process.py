@@ -48,6 +48,11 @@ class Keepers:
             )
         return True
 
+    def reap(self) -> None:
+        """Let the system forget keepers that have ended, those of jobs that nobody looks at any more included."""
+        for child in self._children.values():
+            child.poll()
+
     def is_alive(self, job: str, state: KeeperState | None) -> bool:
         """Whether a job has a keeper that lives, or is about to."""
         child = self._children.get(job)

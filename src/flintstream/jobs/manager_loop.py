@@ -73,6 +73,8 @@ class ManagerLoop:
             NotLeaderError: another manager leads by now.
         """
         records = self._store.all()
+        with self.lock:
+            self._keepers.reap()
         for record in records:
             if record.status not in FINAL:
                 self._guarded(self._look_at, term, record)

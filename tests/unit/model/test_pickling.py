@@ -57,10 +57,12 @@ from flintstream.model.evictors import CountEvictor, DeltaEvictor, TimeEvictor, 
 from flintstream.model.evolution import Evolution
 from flintstream.model.guarantee import Guarantee, SinkGuarantee
 from flintstream.model.job import CaughtUp, CompletableFuture, JobExecutionResult, JobID
+from flintstream.model.job_graph import JobGraph
 from flintstream.model.metrics import DistributionResult, HistogramStatistics, MeterResult
 from flintstream.model.no_effect import NoEffectWarning
 from flintstream.model.panes import Pane, PaneInfo, PaneMode, Panes, PaneTiming
 from flintstream.model.positions import Place
+from flintstream.model.queryable import Queryable
 from flintstream.model.restart import (
     ExponentialDelayRestart,
     FailureRateRestart,
@@ -146,6 +148,7 @@ def _with_strategies() -> StateTtlConfig:
 
 
 SAMPLES: list[Any] = [
+    Queryable("counts", uncommitted=True),
     BadRecord(b"{", "0", 3, "ValueError", "no JSON", ""),
     DeadLetter(1, "ValueError", "no", "", "map", 5, "k", "0", 3),
     ErrorPolicy("letters", (ValueError,)),
@@ -234,6 +237,7 @@ WITHOUT_VALUE: list[Any] = [
     joins_reference.JoinDeclaration("inner", functions_join.PairUp()),
     joins_reference.TemporalJoin("left", False, bool, ("late", None), functions_join.PairUp()),
     joins_reference.RegularJoin("full", 5, True, False, functions_join.CallableJoin(max)),
+    JobGraph("<svg/>", "1 operator"),
     Types(),
 ]
 
