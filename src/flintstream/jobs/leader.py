@@ -17,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from flintstream.engine.lease import Holder, Lease, acquire, holder
@@ -104,20 +104,13 @@ class Election:
         """Say where this manager is to be found."""
         with self._lock:
             self._url = url
-            if self._leader is not None:
-                self._lead_as(replace(self._leader, url=url))
+            self._write()
 
-    def _lead_as(self, leader: Leader) -> None:
-        """Write down who leads, and only then lead: whoever is told so must find it written."""
-        lease = self._lease
-        try:
-            if lease is not None and not self._lost.is_set() and lease.is_held():
-                write_json(self._folder / "leader.json", asdict(leader))
-                self._leader = leader
-                return
-        except OSError as error:
-            _LOG.warning("cannot write down who leads: %s", error)
-        self._lost.set()
+    def _write(self) -> None:
+        leader = self._leader
+        if leader is not None and self.leads_now():
+            self._leader = Leader(self._url, leader.pid, leader.host, leader.since_ms, leader.term)
+            write_json(self._folder / "leader.json", asdict(self._leader))
 
     def _run(self) -> None:
         while not self._closed.is_set():
@@ -140,7 +133,8 @@ class Election:
             self._lease = lease
             term = self._take_over(before)
             with self._lock:
-                self._lead_as(Leader(self._url, os.getpid(), socket.gethostname(), now_ms(), term))
+                self._leader = Leader(self._url, os.getpid(), socket.gethostname(), now_ms(), term)
+                self._write()
             while not self._closed.is_set() and not self._lost.wait(0.1):
                 continue
         except FlintstreamError as error:
