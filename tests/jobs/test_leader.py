@@ -44,7 +44,7 @@ def serve(home: Path) -> Iterator[Callable[[str], ServedManager]]:
 
 
 @pytest.mark.row(78)
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
 def test_a_standby_takes_over(
     serve: Callable[[str], ServedManager], home: Path, tmp_path: Path, end: signal.Signals
 ) -> None:
