@@ -121,7 +121,7 @@ class GridCombiner(Combiner):
     def _fold(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for (start, _), parts in waiting.items():
-            folded = self._folder.fold(concat(parts))
+            folded = self._folder.fold(self._folder.stacked(parts))
             self._keys += folded.num_rows
             self._table.add(start, folded)
 

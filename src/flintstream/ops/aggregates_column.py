@@ -24,7 +24,7 @@ from flintstream.state.codec import Kind
 
 Field = str | int | None
 Step = tuple[str, str, str]
-"""Input column, Arrow's aggregation, output column."""
+"""Input column (empty: none), Arrow's aggregation, output column."""
 NUMBERS: dict[str, type] = {"int": int, "float": float}
 Bools = npt.NDArray[np.bool_]
 
@@ -72,10 +72,12 @@ def single_lists(values: pa.Array, present: Bools | None = None) -> pa.Array:
 class ColumnAggregate(ABC):
     """An aggregate on columns; all its columns begin with its own prefix.
 
-    `is_ordered` says that its result depends on the order in which records came.
+    `is_ordered` says that its result depends on the order in which records came. `counter` is the name of a column that
+    counts; records whose table lacks it count one each, so that mostly there need be none.
     """
 
     is_ordered = False
+    counter: str | None = None
 
     def __init__(self, prefix: str, field: Field) -> None:
         self.prefix = prefix
@@ -127,6 +129,13 @@ class ColumnAggregate(ABC):
     @abstractmethod
     def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
         """Return the result of every key as a column; what it is depends on the key's own values alone."""
+
+    def sums(self, table: pa.Table) -> list[Step]:
+        """Return the steps of accumulators that are all added up, and of what counts."""
+        steps = [(name, "sum", name) for name in self.own(table)]
+        if self.counter is not None and self.counter not in table.column_names:
+            steps.append(("", "count_all", self.counter))
+        return steps
 
     def own(self, table: pa.Table) -> list[str]:
         """Return the names of its columns."""

@@ -22,11 +22,15 @@ from flintstream.state.codec import Kind, encode, kind_of_arrow
 class Count(ColumnAggregate):
     """How many records there were."""
 
+    def __init__(self, prefix: str, field: Field = None) -> None:
+        super().__init__(prefix, field)
+        self.counter = prefix
+
     def inputs(self, values: Values, timestamps: I64) -> dict[str, pa.Array]:
-        return {self.prefix: pa.array(np.ones(len(values), np.int64))}
+        return {}
 
     def steps(self, table: pa.Table) -> list[Step]:
-        return [(self.prefix, "sum", self.prefix)]
+        return self.sums(table)
 
     def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
         return flat(merged.column(self.prefix)), "int"
@@ -78,14 +82,19 @@ class Extreme(ColumnAggregate):
 class Sum(ColumnAggregate):
     """The exact sum; of integers an integer, of floats a float."""
 
+    def __init__(self, prefix: str, field: Field) -> None:
+        super().__init__(prefix, field)
+        self.counter = f"{prefix}n"
+
     def inputs(self, values: Values, timestamps: I64) -> dict[str, pa.Array]:
         columns: dict[str, pa.Array] = {}
-        counts: list[pa.Array] = []
-        for name, array in self.numbers(values, "sum").items():
+        numbers = self.numbers(values, "sum")
+        for name, array in numbers.items():
             columns |= self._integer_inputs(array) if name == "int" else self._float_inputs(array)
-            counts.append(array.is_valid().cast(pa.int64()))
-        present = counts[0] if len(counts) == 1 else pa.array(np.sum([count.to_numpy() for count in counts], axis=0))
-        return {f"{self.prefix}n": present, **columns}
+        if any(array.null_count for array in numbers.values()):
+            present = [array.is_valid().to_numpy(zero_copy_only=False) for array in numbers.values()]
+            columns[f"{self.prefix}n"] = pa.array(np.sum(present, axis=0, dtype=np.int64))
+        return columns
 
     def _integer_inputs(self, array: pa.Array) -> dict[str, pa.Array]:
         numbers = array.fill_null(0).to_numpy()
@@ -102,7 +111,7 @@ class Sum(ColumnAggregate):
         return columns
 
     def steps(self, table: pa.Table) -> list[Step]:
-        return [(name, "sum", name) for name in self.own(table)]
+        return self.sums(table)
 
     def result(self, merged: pa.Table) -> tuple[pa.Array, Kind]:
         empty = numbers_of(merged, f"{self.prefix}n") == 0

@@ -33,7 +33,7 @@ class SessionFolder(Folder):
 
     def elements(self, values: Values, keys: Values, timestamps: I64) -> pa.Table:
         """Return records as rows, each a session of its own."""
-        rows = self.records(values, keys, timestamps)
+        rows = self.counted(self.records(values, keys, timestamps))
         return rows.append_column(START, pa.array(timestamps)).append_column(END, pa.array(timestamps + self.gap))
 
     def sessions(self, rows: pa.Table, numbers: I64, owners: I64, keys: dict[str, pa.Array]) -> tuple[pa.Table, I64]:

@@ -159,7 +159,7 @@ class ColumnWindowOperator(ColumnOperator):
         """Emit a window's results, in an order that does not depend on the parallelism."""
         merged = self._folder.merge(rows).combine_chunks()
         hashes = (hash_column(*joined_key(merged)) >> np.uint64(1)).astype(np.int64)
-        order = np.argsort(hashes, kind="stable")
+        order = np.argsort(hashes)
         merged = merged.take(pa.array(order))
         hashes, count = hashes[order], merged.num_rows
         last = end - 1

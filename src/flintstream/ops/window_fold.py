@@ -22,6 +22,7 @@ from flintstream.model.window_assigner import require_timestamp
 from flintstream.ops.aggregates import Aggregate, column_aggregate
 from flintstream.ops.aggregates_column import ColumnAggregate, Grouping, Step
 from flintstream.ops.batch import I64, Values
+from flintstream.ops.window_dense import summed_densely
 from flintstream.ops.window_keys import (
     are_of_one_type,
     joined_key,
@@ -32,6 +33,7 @@ from flintstream.ops.window_keys import (
     tidied,
 )
 from flintstream.state.keygroups import hash_column, key_groups
+from flintstream.state.partials import concat
 
 # Columns that came over the shuffle lie where they lay in its bytes. Arrow groups them all the same, but would say so
 # on the terminal each time.
@@ -49,13 +51,27 @@ class Folder:
             (name, column_aggregate(aggregate, f"a{index}.")) for index, (name, aggregate) in enumerate(aggregates)
         ]
         self.has_lists = any(type(each).fold is not ColumnAggregate.fold for _, each in self.aggregates)
+        self._counters = [each.counter for _, each in self.aggregates if each.counter is not None]
 
     def records(self, values: Values, keys: Values, timestamps: I64) -> pa.Table:
-        """Return records as a table of keys and accumulators, one row each."""
+        """Return records as a table of keys and accumulators, one row each; where all count one, nothing says so."""
         columns = key_columns(*keys.column())
         for _, aggregate in self.aggregates:
             columns.update(aggregate.inputs(values, timestamps))
         return pa.table(columns)
+
+    def stacked(self, parts: list[pa.Table]) -> pa.Table:
+        """Return the records of several tables as one table."""
+        is_alike = all(part.column_names == parts[0].column_names for part in parts[1:])
+        return concat(parts if is_alike else [self.counted(part) for part in parts])
+
+    def counted(self, records: pa.Table) -> pa.Table:
+        """Return records with all that counts, so that they may stand beside rows that were folded."""
+        ones = pa.array(np.ones(records.num_rows, np.int64))
+        for name in self._counters:
+            if name not in records.column_names:
+                records = records.append_column(name, ones)
+        return records
 
     def fold(self, table: pa.Table) -> pa.Table:
         """Fold rows whose keys are of one type, as those of `inputs` are, into one row for each key."""
@@ -95,14 +111,18 @@ class Folder:
         return pa.table({**own, **{name: merged.column(name) for name in merged.column_names}})
 
     def _grouped(self, table: pa.Table, extra: Sequence[Step] = ()) -> pa.Table:
-        """Let Arrow fold by key what it can."""
+        """Fold by key what can be folded without a look at single rows."""
         keys = key_names(table)
         steps = [*extra, *(step for _, aggregate in self.aggregates for step in aggregate.steps(table))]
-        wanted = [(column, function) for column, function, _ in steps]
-        grouped = table.group_by(keys, use_threads=False).aggregate(wanted)
+        if len(keys) == 1 and (found := summed_densely(table, keys[0], steps)) is not None:
+            return pa.table(found)
+        wanted: dict[str, tuple[Any, str]] = {
+            f"{column}_{function}" if column else function: (column or [], function) for column, function, _ in steps
+        }
+        grouped = table.group_by(keys, use_threads=False).aggregate(list(wanted.values()))
         renamed: dict[str, Any] = {name: grouped.column(name) for name in keys}
         for column, function, output in steps:
-            renamed[output] = grouped.column(f"{column}_{function}")
+            renamed[output] = grouped.column(f"{column}_{function}" if column else function)
         return pa.table(renamed)
 
 

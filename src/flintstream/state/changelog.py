@@ -24,16 +24,16 @@ _PREFIX = struct.Struct("<iI")
 
 def pack(tables: Mapping[str, pa.RecordBatch]) -> bytes:
     """Return the changelog bytes of `tables`."""
-    bodies: list[bytes] = []
+    bodies: list[pa.Buffer] = []
     index: dict[str, tuple[int, int]] = {}
     offset = 0
     for name, batch in tables.items():
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        body = sink.getvalue().to_pybytes()
-        index[name] = (offset, len(body))
-        offset += len(body)
+        body = sink.getvalue()
+        index[name] = (offset, body.size)
+        offset += body.size
         bodies.append(body)
     text = json.dumps(index).encode()
     return b"".join([_HEADER.pack(_MAGIC, len(text)), text, *bodies])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -127,8 +128,11 @@ def split_windows(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
         return
     starts = batch.column("window_start").to_numpy()
     table = pa.Table.from_batches([batch.replace_schema_metadata(None)]).drop_columns(["window_start"])
-    if starts[0] == starts[-1] and (starts == starts[0]).all():
-        yield int(starts[0]), table
+    # Rows are written window by window; of changelogs that were merged, a window's may stand in several places.
+    borders = [0, *(np.flatnonzero(starts[1:] != starts[:-1]) + 1).tolist(), len(starts)]
+    if len(borders) <= MOST_PARTS + 2:
+        for begin, end in pairwise(borders):
+            yield int(starts[begin]), table.slice(begin, end - begin)
         return
     for start in np.unique(starts).tolist():
         yield start, table.filter(pa.array(starts == start))
