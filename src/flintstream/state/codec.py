@@ -18,7 +18,7 @@ import datetime
 import itertools
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from functools import lru_cache
@@ -31,6 +31,7 @@ import pyarrow as pa
 from flintstream.model.row import Row
 from flintstream.model.windows import CountWindow, GlobalWindow, TimeWindow
 from flintstream.state.classes import class_of, reference_to, types_in
+from flintstream.state.codec_times import times_of
 from flintstream.state.evolution import fields_now, refuse_new_keys
 from flintstream.state.pickles import dumps, loads
 from flintstream.state.stamped import Stamped
@@ -267,14 +268,18 @@ def decode(array: pa.Array, kind: Kind) -> list[Any]:
         if kind == "str" and array.null_count == 0 and pa.types.is_dictionary(array.type):
             lookup = np.array(array.dictionary.to_pylist(), dtype=object)
             return lookup[array.indices.to_numpy()].tolist()
-        return array.to_pylist()
+        times = times_of(array) if pa.types.is_temporal(array.type) else None
+        return array.to_pylist() if times is None else times
     tag = kind[0]
     if tag == "list":
         return _decode_lists(array, kind[1])
-    build = _builder(kind)
     columns = [decode(_child(array, i), k) for i, k in enumerate(kind[-1])]
-    rows = list(zip(*columns, strict=True)) if columns else [()] * len(array)
-    values = rows if build is None else list(map(build, rows))
+    rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * len(array)
+    if tag == "row":
+        values: list[Any] = Row.build_all(kind[1], rows)
+    else:
+        build = _builder(kind)
+        values = list(rows if build is None else map(build, rows))
     if array.null_count:
         valid = array.is_valid().to_pylist()
         values = [v if ok else None for v, ok in zip(values, valid, strict=True)]
@@ -292,8 +297,6 @@ def _builder(kind: Kind) -> Callable[[tuple[Any, ...]], Any] | None:
     if tag == "dict":
         names = kind[1]
         return lambda row: dict(zip(names, row, strict=True))
-    if tag == "row":
-        return Row.builder(kind[1])
     if tag == "class":
         return _class_builder(*kind[1:])
     if tag in _OUR_BUILDERS:
