@@ -128,3 +128,16 @@ def test_rows_with_an_order_may_stand_beside_rows_with_none(make_env, spark_sess
     assert [n for kind, n in found if kind == "frame"] == list(range(50))
     assert [n for kind, n in found if kind == "file"] == list(range(50))
     assert sorted(n for kind, n in found if kind == "list") == list(range(30))
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_the_only_source_is_read_whole_whatever_its_rows_are(make_env, spark_session, fixed):
+    """Rows of one width come in many batches that nobody measures, others in few; both without their source's name."""
+    frame = spark_session.range(0, 4000, 1, 3).selectExpr("id % 7 AS key", "id AS n", *([] if fixed else ["'a' AS t"]))
+    env = make_env("spark", 2)
+    sink = CollectSink()
+    env.from_dataframe(frame).key_by("key").sum("n").map(lambda row: (row["key"], row["n"])).sink_to(sink)
+    env.execute("lone")
+    assert len(sink.results) == 4000
+    totals = {key: max(total for each, total in sink.results if each == key) for key in range(7)}
+    assert totals == {key: sum(range(key, 4000, 7)) for key in range(7)}

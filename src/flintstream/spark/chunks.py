@@ -22,10 +22,21 @@ from flintstream.state.codec import kind_of_arrow
 
 
 def read_chunks(
-    plan: Plan, word: Word, partition: int, batches: Iterable[pa.RecordBatch], slots: list[int]
+    plan: Plan,
+    word: Word,
+    partition: int,
+    batches: Iterable[pa.RecordBatch],
+    slots: list[int],
+    lone: int | None = None,
 ) -> Iterator[SourceChunk]:
-    """Yield the chunks of a task, in the order of its rows; ranges that were read are noted in `slots`."""
-    segments = (segment for batch in batches for segment in _segments(batch))
+    """Yield the chunks of a task, in the order of its rows; ranges that were read are noted in `slots`.
+
+    With a `lone` source rows do not say which they are of.
+    """
+    if lone is None:
+        segments = (segment for batch in batches for segment in _segments(batch))
+    else:
+        segments = (((lone, 0, "", -1), batch.column(0)) for batch in batches if batch.num_rows)
     for (source, split, chunk, slot), group in itertools.groupby(segments, key=lambda s: s[0]):
         if slot >= 0:
             slots.append(slot)

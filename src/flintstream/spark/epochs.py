@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import pickle
 import sys
 from collections.abc import Mapping, Sequence
@@ -49,19 +50,26 @@ REPORT_SCHEMA = StructType([ENVELOPE_SCHEMA[name] for name in REPORTED])
 CLOSING_ROUNDS = 4
 BLOBS_PER_BATCH = 64
 BYTES_PER_BATCH = 128 << 20
+STAMP_BYTES = 64
+"""What an envelope has of a record besides its fields: its timestamp, its place and its key."""
 
 
-def epoch_settings(plan: Plan) -> dict[str, str]:
-    """Return the settings under which an epoch is planned.
+def epoch_settings(plan: Plan, row_bytes: int | None = None) -> dict[str, str]:
+    """Return the settings under which an epoch is planned; `row_bytes` is the width of input rows that all have one.
 
     Spark packs rows into Arrow batches by number. Envelopes are large, so few of them make a batch; but where Spark's
-    own rows come in, which are small, the batch is bounded by its bytes instead (for which Spark measures every row).
+    own rows come in, which are small, the batch is bounded by its bytes instead. Spark then measures every row, which
+    takes as long as to write it. Rows of one width need no measuring: a batch of them becomes an envelope at most, so
+    as many envelopes as such a batch has rows are of a size that is known, too.
     """
     settings = runtime_settings(max(op.parallelism for op in plan.operators))
     if not reads_frames(plan):
         settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(BLOBS_PER_BATCH)
-    else:
+    elif row_bytes is None:
         settings["spark.sql.execution.arrow.maxBytesPerBatch"] = str(BYTES_PER_BATCH)
+    else:
+        rows = math.isqrt(BYTES_PER_BATCH // (row_bytes + STAMP_BYTES))
+        settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(max(rows, BLOBS_PER_BATCH))
     return settings
 
 
@@ -114,6 +122,10 @@ class SparkRunner:
         digest = hashlib.sha256(packed).hexdigest()
         self.reference = PlanReference(digest, session.sparkContext.broadcast(packed), search_path())
 
+    def expect(self, row_bytes: int | None) -> None:
+        """Take in how wide the rows of the input are, None if that is not known."""
+        self._sessions = BorrowedSessions(epoch_settings(self._plan, row_bytes))
+
     def run_ranges(self, context: EpochContext) -> Sequence[TaskReport]:
         """Run an epoch whose input is read by ranges, inside the tasks."""
         slots = len(context.ranges)
@@ -121,9 +133,9 @@ class SparkRunner:
         first = RangeFunction(plan=self.reference, level=0, is_last=self._plan.levels == 1)
         return self._run(frame, ["id"], Word(context), first)
 
-    def run_frame(self, frame: DataFrame, names: Sequence[str], word: Word) -> Sequence[TaskReport]:
+    def run_frame(self, frame: DataFrame, names: Sequence[str], lone: int | None, word: Word) -> Sequence[TaskReport]:
         """Run an epoch on a DataFrame with the columns of the common shape, of these names."""
-        first = FrameFunction(plan=self.reference, level=0, is_last=self._plan.levels == 1)
+        first = FrameFunction(plan=self.reference, level=0, is_last=self._plan.levels == 1, lone=lone)
         return self._run(frame, names, word, first)
 
     def _run(self, frame: DataFrame, names: Sequence[str], word: Word, first: LevelFunction) -> Sequence[TaskReport]:

@@ -69,7 +69,9 @@ class QueryLoop:
         assert frame is not None
         ranges = self._reader.ranges(context, frame.sparkSession)
         whole = self._reader.in_order(frame if ranges is None else frame.unionByName(ranges))
-        return self._runner.run_frame(whole, self._reader.names, Word(context, self._ending))
+        reader = self._reader
+        whole = whole if reader.lone is None else whole.select(*reader.names)
+        return self._runner.run_frame(whole, reader.names, reader.lone, Word(context, self._ending))
 
     def run(self) -> bool:
         """Run until the end; return whether the input was read to its end."""
@@ -77,11 +79,12 @@ class QueryLoop:
         if manifest is not None and manifest.finished:
             return True
         stream = self._reader.streaming()
+        bounded = all(node.is_bounded for _, node in source_nodes(self._plan))
+        if stream is not None and not bounded and (self._coordinator.wants_ticks or self._coordinator.splits()):
+            stream = stream.unionByName(self._reader.ticks())
+        self._runner.expect(self._reader.row_bytes)
         if stream is None:
             return self._run_static()
-        bounded = all(node.is_bounded for _, node in source_nodes(self._plan))
-        if not bounded and (self._coordinator.wants_ticks or self._coordinator.splits()):
-            stream = stream.unionByName(self._reader.ticks())
         self._read_static(closing=False)
         ended = self._is_over = self._epochs.is_over()
         if not ended:

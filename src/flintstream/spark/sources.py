@@ -1,9 +1,10 @@
 """Sources that Spark reads, brought into one DataFrame.
 
 All sources of a job are one union with the columns `(source, split, chunk, slot, payload_<source>...)`: which source a
-row is of, the split and the stretch of it that fix its place in order, and a struct with its record. Column expressions
-of the user are applied before, so that Spark's optimiser sees them. A source that is read by ranges takes part with one
-row per range (`slot`); if column expressions follow it, its records are first expanded into rows.
+row is of, the split and the stretch of it that fix its place in order, and a struct with its record. Where there is but
+one source, without splits, tasks get the struct alone. Column expressions of the user are applied before, so that
+Spark's optimiser sees them. A source that is read by ranges takes part with one row per range (`slot`); if column
+expressions follow it, its records are first expanded into rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    NumericType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from flintstream.connectors.files_local import LocalFileReader
 from flintstream.connectors.files_source import FileSource
@@ -59,6 +69,8 @@ class FrameReader:
                 with located(node):
                     empty = apply_steps(self._expanded(op, node, None, []), node.native)
                 self._types[op.id] = empty.schema
+        self.lone = _lone_source(plan)
+        """The source that every row is of, None if rows must say which."""
 
     def _open(self, node: SourceNode) -> DataFrame:
         """Return a source's own DataFrame with the hidden columns that fix the order."""
@@ -140,8 +152,14 @@ class FrameReader:
 
     @property
     def names(self) -> list[str]:
-        """The columns of the common shape that tasks need."""
-        return ["source", "split", "chunk", "slot", *(f"payload_{node}" for node in self._types)]
+        """The columns of the common shape that tasks need: what all rows have alike they need not be told."""
+        payloads = [f"payload_{node}" for node in self._types]
+        return payloads if self.lone is not None else ["source", "split", "chunk", "slot", *payloads]
+
+    @property
+    def row_bytes(self) -> int | None:
+        """How many bytes a row that tasks get has, None if that differs from row to row."""
+        return None if self.lone is None else width_of(self._types[self.lone])
 
     def in_order(self, frame: DataFrame) -> DataFrame:
         """Return an epoch's rows with those of sources that have an order of the user's in that order."""
@@ -154,8 +172,32 @@ class FrameReader:
 
     def ticks(self) -> DataFrame:
         """Return a stream that brings an empty row a few times a second, so that epochs run without input."""
+        self.lone = None
         rate = self._session.readStream.format("rate").option("rowsPerSecond", TICKS_PER_SECOND).load()
         return self._row(rate, -1)
+
+
+def width_of(kind: DataType) -> int | None:
+    """Return how many bytes a value of a type has, None if that differs from value to value."""
+    if not isinstance(kind, StructType):
+        return kind_width(kind)
+    widths = [width_of(field.dataType) for field in kind]
+    return None if None in widths else sum(width for width in widths if width is not None)
+
+
+def kind_width(kind: DataType) -> int | None:
+    """Return the bytes of a value that is no struct; what is not listed may have any number."""
+    if isinstance(kind, DecimalType):
+        return 16
+    return 8 if isinstance(kind, (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)) else None
+
+
+def _lone_source(plan: Plan) -> int | None:
+    """Return the only source of a plan, if its rows are of one split and come in one stretch."""
+    nodes = list(source_nodes(plan))
+    source = nodes[0][1].source
+    is_plain = isinstance(source, FrameSource) and not source.split_by and not source.order_by
+    return nodes[0][0].id if len(nodes) == 1 and is_plain else None
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame | None:

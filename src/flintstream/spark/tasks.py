@@ -161,11 +161,13 @@ class RangeFunction(LevelFunction):
 
 @dataclass(frozen=True, kw_only=True)
 class FrameFunction(LevelFunction):
-    """Level 0 of a job that reads DataFrames: rows are records with their source and place."""
+    """Level 0 of a job that reads DataFrames: rows are records with their source and place, or all of a `lone` one."""
+
+    lone: int | None = None
 
     def rows(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[Envelope]:
         slots: list[int] = []
-        chunks = read_chunks(task.plan, task.word, task.partition, batches, slots)
+        chunks = read_chunks(task.plan, task.word, task.partition, batches, slots, self.lone)
         yield from run_source_task(task.plan, task.word.epoch, task.partition, task.attempt, chunks, slots)
 
 
