@@ -64,7 +64,10 @@ def main() -> None:
         records = env.from_dataframe(arrivals.records(spark, args.keys))
         records.key_by("key").process(SumAndCount()).sink_to(CollectSink(visible))
         job = env.execute_async("latency")
-        done.wait(3600)
+        ended = job.get_job_execution_result()
+        while not done.wait(0.2):
+            if ended.done():
+                ended.result()
         job.cancel().result()
         warm = arrivals.sent[int(args.warmup * len(arrivals.sent))]
     latencies = [moment - received for moment, rows in seen for received in rows if received >= warm]

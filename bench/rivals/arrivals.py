@@ -53,7 +53,9 @@ class Arrivals:
         lines = spark.readStream.format("socket").options(host="localhost", port=port).load()
         fields = F.split("value", " ")
         numbers = F.sequence(fields[0].cast("long"), fields[1].cast("long"))
-        records = lines.select(F.explode(numbers).alias("value"), fields[2].cast("double").alias("received"))
+        # The time is read once for a line, not once for each of its records.
+        lines = lines.select(numbers.alias("numbers"), fields[2].cast("double").alias("received"))
+        records = lines.select(F.explode("numbers").alias("value"), "received")
         return records.select((F.col("value") * KEY_MULTIPLIER % keys).alias("key"), "value", "received")
 
     def _serve(self) -> None:
