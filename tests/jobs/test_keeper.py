@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from flintstream.engine.lease import Holder, acquire, holder
 from flintstream.jobs.files import append_line, read_json, read_lines, write_json
 from flintstream.jobs.keeper_process import MOST_STILLBORN, SILENCE_SECONDS, Keepers, last_words
 from flintstream.jobs.leftovers import clear_away, wait_for_lease
-from flintstream.jobs.orders import KeeperState
+from flintstream.jobs.orders import SPEC, KeeperState, Orders
 from flintstream.jobs.reports import JobFiles
 from flintstream.jobs.seen import changes_of, status_of
+from flintstream.jobs.spec import JobSpec
 from flintstream.jobs.store import Record
-from flintstream.state.storage import MemoryStorage
+from flintstream.state.storage import LocalStorage, MemoryStorage
 from tests.jobs.managed import until
 
 RECORD = Record("a" * 32, "job", 1, 1, status="RUNNING", attempt=1)
@@ -170,6 +172,42 @@ def test_a_lease_tells_who_was_asleep() -> None:
     storage.write("lease/000000000002.json", Holder.this_process("other").to_bytes())
     assert not mine.is_held()
     mine.release()
+
+
+@pytest.mark.parametrize("is_put_right", [True, False])
+def test_a_keeper_that_begins_waits_for_orders_that_count(tmp_path: Path, is_put_right: bool) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "app.py").write_text("print('here')")
+    write_json(tmp_path / SPEC, JobSpec(program=str(tmp_path / "app.py")).to_json())
+    before = KeeperState({**HERE, "started": "1"}, state="RUNNING", start=2, term=5)
+    before.write(tmp_path)
+    # A leader that slept has written them over those that the last keeper had obeyed.
+    Orders(4, "canceled", 1).write(tmp_path)
+    with subprocess.Popen([sys.executable, "-m", "flintstream.jobs.keeper", str(tmp_path)]) as keeper:
+        try:
+            until(lambda: holder(LocalStorage(str(tmp_path))), "it keeps the folder")
+            until(lambda: _catches(keeper.pid, signal.SIGTERM), "it can be told to leave")
+            assert KeeperState.read(tmp_path) == before
+            if is_put_right:
+                Orders(6, "running", 2).write(tmp_path)
+                assert keeper.wait(60) == 0
+            else:
+                keeper.terminate()
+                assert keeper.wait(60) == 128 + signal.SIGTERM
+        finally:
+            keeper.kill()
+    after = KeeperState.read(tmp_path)
+    assert after is not None
+    if is_put_right:
+        assert (after.state, after.start, after.term, after.attempt) == ("FINISHED", 2, 6, 1)
+    else:
+        assert after == before
+    assert holder(LocalStorage(str(tmp_path))) is None
+
+
+def _catches(pid: int, number: int) -> bool:
+    (mask,) = re.findall(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def test_documents_are_whole_or_not_there(tmp_path: Path) -> None:

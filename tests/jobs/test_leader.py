@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from flintstream.errors import EnvironmentSetupError, ManagerError, NotLeaderError
-from flintstream.jobs.leader import Election, leader_of
+from flintstream.jobs.leader import Election, Leader, leader_of
+from flintstream.jobs.manager import Manager
 from flintstream.jobs.orders import KeeperState, Orders
 from flintstream.jobs.store import Record, Store
 from tests.jobs.managed import ServedManager, assert_unbroken, clear, counting, until
@@ -44,7 +45,7 @@ def serve(home: Path) -> Iterator[Callable[[str], ServedManager]]:
 
 
 @pytest.mark.row(78)
-@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_standby_takes_over(
     serve: Callable[[str], ServedManager], home: Path, tmp_path: Path, end: signal.Signals
 ) -> None:
@@ -63,7 +64,8 @@ def test_a_standby_takes_over(
     first.signal(end)
     until(lambda: standby.ask("is_leader"), "the standby leads")
     assert time.monotonic() - began < MOST_SECONDS
-    leader = until(lambda: leader_of(home), "it is known who leads")
+    leader = leader_of(home)
+    assert leader is not None
     assert (leader.url, leader.pid) == ("http://second", standby.process.pid)
     assert standby.ask("job", job)["status"] == "RUNNING"
     after = KeeperState.read(home / "jobs" / job)
@@ -73,13 +75,18 @@ def test_a_standby_takes_over(
     if end == signal.SIGSTOP and first.process.poll() is None:
         # It has slept, and notices before it does anything. (Had it slept in a transaction, it would be gone.)
         first.signal(signal.SIGCONT)
-        assert first.ask("cancel", job)["error"] == "NotLeaderError"
+        assert first.ask("cancel", job) == {"error": "NotLeaderError", "url": "http://second"}
         assert first.ask("is_leader") is False
         assert standby.ask("is_leader") is True
     # What a leader of an older term may still write, is not obeyed, and is put right.
     folder = home / "jobs" / job
-    orders = Orders.read(folder)
-    assert orders is not None
+
+    def is_told() -> Orders | None:
+        orders, state = Orders.read(folder), KeeperState.read(folder)
+        assert orders is not None and state is not None
+        return orders if orders.term == state.term == leader.term else None
+
+    orders = until(is_told, "the keeper obeys the new leader")
     epoch = standby.ask("status", job)["epoch"]
     replace(orders, term=orders.term - 1, wanted="canceled").write(folder)
     until(lambda: Orders.read(folder) == orders, "the orders are those of the new leader again")
@@ -114,6 +121,59 @@ def test_a_leader_that_leaves_makes_room_at_once(tmp_path: Path) -> None:
     assert terms == ["first", "second"]
     second.close()
     assert leader_of(tmp_path) is None
+
+
+def test_who_asks_while_the_lead_begins_takes_nothing_away(tmp_path: Path) -> None:
+    asked: list[bool] = []
+
+    def begin() -> int:
+        # The manager's own thread looks whether it leads as soon as there is a term.
+        asked.append(election.leads_now())
+        assert not election.leads
+        return len(asked)
+
+    election = Election(tmp_path, begin, lambda: None)
+    election.start()
+    until(lambda: election.leads, "it leads")
+    leader = leader_of(tmp_path)
+    assert leader is not None
+    assert leader.term == 1
+    assert asked == [True]
+    # Who hears late of the end of a term that is over does not end the next one.
+    election.resign(1)
+    until(lambda: len(asked) == 2 and election.leads, "it stands for election again")
+    election.resign(1)
+    assert election.leads
+    election.close()
+
+
+def test_a_leader_without_the_newest_term_makes_room(home: Path) -> None:
+    manager = Manager(home, url="http://here")
+    manager.start()
+    until(lambda: manager.is_leader, "it leads")
+    other = Store(home / "manager.db")
+    newest = other.lead()
+
+    def leader_after() -> Leader | None:
+        found = leader_of(home)
+        return found if found is not None and found.term > newest else None
+
+    assert until(leader_after, "it has stood for election again").url == "http://here"
+    assert manager.submit(counting(home / "job")).status == "CREATED"
+    manager.close(cancel=True)
+    other.close()
+
+
+def test_who_is_refused_by_the_database_is_told_whom_to_ask(tmp_path: Path) -> None:
+    store = Store(tmp_path / "db", lambda: "http://there")
+    term = store.lead()
+    store.check(term)
+    store.lead()
+    for refused in (lambda: store.check(term), lambda: store.delete(term, "a")):
+        with pytest.raises(NotLeaderError) as caught:
+            refused()
+        assert caught.value.url == "http://there"
+    store.close()
 
 
 LOCKING = """
@@ -158,10 +218,15 @@ def test_who_sleeps_in_the_midst_of_a_transaction_keeps_nobody_out(
 
 def test_nobody_leads_over_a_home_that_is_none(tmp_path: Path) -> None:
     assert leader_of(tmp_path / "nowhere") is None
-    (tmp_path / "leader").mkdir()
-    (tmp_path / "leader" / "leader.json").write_text('{"url": 1')
-    assert leader_of(tmp_path) is None
-    (tmp_path / "leader" / "leader.json").write_text('{"something": "else"}')
+    election = Election(tmp_path, lambda: 1, lambda: None)
+    election.start()
+    until(lambda: election.leads, "it leads")
+    assert leader_of(tmp_path) is not None
+    (said,) = (tmp_path / "leader").glob("leader-*.json")
+    for text in ('{"url": 1', '{"something": "else"}'):
+        said.write_text(text)
+        assert leader_of(tmp_path) is None
+    election.close()
     assert leader_of(tmp_path) is None
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -158,6 +159,22 @@ def test_a_process_of_this_machine_that_is_gone_needs_no_waiting():
     assert clock.now == 0.0
 
 
+def test_a_process_that_dies_while_it_is_watched_is_not_waited_for():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    storage = MemoryStorage()
+    put(storage, Holder.process(child.pid, "mine"))
+
+    def die(number: int) -> None:
+        if number == 2:
+            child.kill()
+            child.wait()
+
+    clock = Clock(die)
+    take(storage, clock).release()
+    child.communicate()
+    assert 0 < clock.now < 1
+
+
 def test_another_process_under_the_same_number_is_not_the_holder():
     mine = Holder.this_process("mine")
     reused = Holder(**{**json.loads(mine.to_bytes()), "pid": os.getppid(), "started": "1"})
@@ -209,7 +226,51 @@ def test_a_holder_that_finds_another_one_has_lost(tmp_path: Path):
         assert lost.wait(WAIT_SECONDS) and lease.is_lost
         lease.release()
         # The other one's is not touched.
-        assert names(storage) == (["000000000001.json", "000000000002.json"] if taken_over else [])
+        assert names(storage) == (["000000000002.json"] if taken_over else [])
+
+
+def test_a_lease_of_the_same_number_is_not_taken_for_ones_own(tmp_path: Path):
+    storage, lost = LocalStorage(str(tmp_path), durable=False), threading.Event()
+    lease = acquire(storage, "mine", "here", 60_000)
+    # While it slept another one took over and left again, and a third one began to count anew.
+    put(storage, ELSEWHERE, 1)
+    assert not lease.is_held()
+    lease.release()
+    found = holder(storage)
+    assert found is not None and found.id == ELSEWHERE.id
+    storage.delete(leases.path_of(1))
+    lease = acquire(storage, "mine", "here", 100)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not lease.is_lost and time.monotonic() < deadline:
+        # Again and again, since a beat under way may put its own back.
+        put(storage, ELSEWHERE, 1)
+    assert lease.is_lost
+    # Whoever asks only now to be told learns it too.
+    lease.call_on_loss(lost.set)
+    assert lost.is_set()
+    lease.release()
+
+
+def test_a_number_that_others_have_left_behind_is_given_back():
+    storage = MemoryStorage()
+    create = storage.create
+
+    def late(path: str, data: bytes) -> bool:
+        storage.create = create  # type: ignore[method-assign]
+        put(storage, ELSEWHERE, 2)
+        return create(path, data)
+
+    storage.create = late  # type: ignore[method-assign]
+    clock = Clock()
+    lease = take(storage, clock)
+    # It has watched the other one, and knows whose lease it took.
+    assert clock.now == pytest.approx(10, abs=0.3)
+    assert names(storage) == ["000000000003.json"]
+    assert lease.taken_from == ELSEWHERE
+    lease.release()
+    lease = take(storage)
+    assert lease.taken_from is None
+    lease.release()
 
 
 def test_the_counter_moves_even_after_the_directory_was_gone_for_a_while(tmp_path: Path):

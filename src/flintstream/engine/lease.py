@@ -4,7 +4,8 @@ The manifest is the fence that keeps results right whoever runs; a lease only sa
 be simple: a numbered file that its holder rewrites again and again with a counter. Clocks of different machines are
 never compared: who wants the lease watches whether the counter moves, by a clock of its own. Only where a file says
 that its holder was a process of this machine, and that process is gone, there is nothing to wait for. The file is made
-by `create`, under the next number, so of several who take over one wins.
+by `create`, under the next number, so of several who take over one wins. A number may come again once everything was
+released, so what tells a lease is the id in its file: whoever slept must not take another's for its own.
 
 Flink: the leader election of high availability (LeaderElectionService), with the lease of its Kubernetes driver.
 Differs from Flink: there is no standby; who does not get the lease ends.
@@ -89,9 +90,17 @@ class Holder:
 
 
 class Lease:
-    """A lease that this process holds until it is released, or lost to someone who took it for dead."""
+    """A lease that this process holds until it is released, or lost to someone who took it for dead.
 
-    def __init__(self, storage: Storage, number: int, holder: Holder, timeout_ms: int) -> None:
+    Attributes:
+        taken_from: Whose lease it was before, if that one had not been released.
+        is_lost: Whether it is known to be lost.
+    """
+
+    def __init__(
+        self, storage: Storage, number: int, holder: Holder, timeout_ms: int, taken_from: Holder | None = None
+    ) -> None:
+        self.taken_from = taken_from
         self._storage = storage
         self._number = number
         self._holder = holder
@@ -103,14 +112,30 @@ class Lease:
         self._thread = threading.Thread(target=self._beat, name="flintstream-lease", daemon=True)
         self._thread.start()
 
+    @property
+    def id(self) -> str:
+        """What no other lease is called."""
+        return self._holder.id
+
     def is_held(self) -> bool:
         """Look now whether it is still held: whoever was asleep does not know what has happened since."""
         names = self._storage.list(FOLDER)
-        return not self.is_lost and bool(names) and names[-1] == path_of(self._number).rpartition("/")[2]
+        return not self.is_lost and bool(names) and _number(names[-1]) == self._number and self._is_mine()
+
+    def _is_mine(self) -> bool:
+        """Whether the file of this number is that of this lease."""
+        try:
+            known = Holder.from_bytes(self._storage.read(path_of(self._number)))
+        except CorruptStateError:
+            return False
+        # One that cannot be read is on its way, or damaged; the next beat puts it right.
+        return known is None or known.id == self.id
 
     def call_on_loss(self, action: Callable[[], None]) -> None:
-        """Call `action`, in another thread, when the lease turns out to be lost."""
+        """Call `action`, in another thread, when the lease turns out to be lost; at once if it already has."""
         self._on_loss = action
+        if self.is_lost:
+            action()
 
     def _beat(self) -> None:
         while not self._over.wait(self._pause):
@@ -129,8 +154,9 @@ class Lease:
         # A beat that is under way would put the file back.
         self._thread.join()
         try:
-            if not self.is_lost:
-                with suppress(OSError):
+            # One that is lost may have been put back too, by a beat that was asleep in the midst of it.
+            with suppress(OSError):
+                if self._is_mine():
                     self._storage.delete(path_of(self._number))
         finally:
             _HELD.discard(self._holder.id)
@@ -200,10 +226,15 @@ def _acquire(
             continue
         number = 1 if found is None else found[0] + 1
         if storage.create(path_of(number), mine.to_bytes()):
-            for name in storage.list(FOLDER):
+            names = storage.list(FOLDER)
+            if any(_number(name) > number for name in names):
+                # Whoever looked long ago has a number that others have left behind.
+                storage.delete(path_of(number))
+                continue
+            for name in names:
                 if _number(name) < number:
                     storage.delete(f"{FOLDER}/{name}")
-            return Lease(storage, number, mine, timeout_ms)
+            return Lease(storage, number, mine, timeout_ms, None if found is None else Holder.from_bytes(found[1]))
 
 
 def _is_free(
@@ -230,6 +261,8 @@ def _is_free(
             return False
         if now[1] != before:
             raise _held(Holder.from_bytes(now[1]), where)
+        if known is not None and known.is_gone:
+            return True
     _LOG.warning("the lease of %s (%s) was not renewed for %.1f s: taking it over", where, known, timeout)
     return True
 

@@ -96,10 +96,9 @@ class Keeper:
         self.spec = read_spec(folder / SPEC)
         self.out, self.err = LogWriter(folder / OUT), LogWriter(folder / ERR)
         self.lifeline, self._held = os.pipe()
-        before = KeeperState.read(folder)
-        self._state = KeeperState({}) if before is None else before
+        self._state = KeeperState({})
         self._lock = threading.RLock()
-        self._orders = Orders.read(folder) or Orders(0, "running", 1)
+        self._orders = Orders(0, "running", 1)
         self._supervisor: Supervisor | None = None
         self._left_by: int | None = None
         self._stopping: Supervisor | None = None
@@ -117,6 +116,9 @@ class Keeper:
             signal.signal(number, self._on_signal)
         watcher = threading.Thread(target=self._watch, name="flintstream-orders", daemon=True)
         try:
+            self._take_up()
+            if self._left_by is not None:
+                return 128 + self._left_by
             clear_away(self.folder, self._state, read_json(self.folder / REPORT / "plan.json").get("checkpoint_dir"))
             self._become()
             watcher.start()
@@ -128,6 +130,17 @@ class Keeper:
             lease.release()
         return status
 
+    def _take_up(self) -> None:
+        """Read how far the last keeper was, and what is wanted; only now, when no other keeper writes any more."""
+        self._state = KeeperState.read(self.folder) or self._state
+        while self._left_by is None:
+            found = Orders.read(self.folder) or self._orders
+            if found.term >= self._state.term:
+                self._orders = found
+                return
+            # A leader that slept has written these; the one that leads puts them right.
+            self._over.wait(LOOK_SECONDS)
+
     def _become(self) -> None:
         """Write down that this process is the keeper now."""
         mine = Holder.this_process(self.folder.name)
@@ -136,7 +149,7 @@ class Keeper:
             self._set_aside()
         self._say(
             keeper=vars(mine), pid=mine.pid, host=mine.host, child=None, child_pid=None, state="INITIALIZING",
-            start=self._orders.start, ended_ms=None, status=None, error=None,
+            start=self._orders.start, term=self._orders.term, ended_ms=None, status=None, error=None,
         )  # fmt: skip
 
     def _set_aside(self) -> None:
@@ -276,6 +289,8 @@ class Keeper:
 
     def _obey(self, orders: Orders) -> None:
         before, self._orders = self._orders, orders
+        if orders.term != before.term:
+            self._say(term=orders.term)
         is_over = orders.wanted == "canceled" and before.wanted != "canceled"
         if is_over or (orders.wanted == "running" and orders.start > self._state.start):
             self._say(state="CANCELLING" if is_over else "RESTARTING")

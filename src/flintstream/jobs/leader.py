@@ -2,7 +2,8 @@
 
 The lease is that of `engine.lease`, in `<home>/leader`: on one machine a dead leader is seen at once, and one that does
 not move, or is on another machine, after ten seconds. A leader that was asleep finds out by looking at the lease before
-it acts, and if it falls asleep between that look and the act, the database's term keeps it from writing.
+it acts, and if it falls asleep between that look and the act, the database's term keeps it from writing. Where the
+leader is to be found is in a file named after its lease, so no other manager writes there, or removes it by mistake.
 
 Flink: LeaderElection with its drivers for ZooKeeper and Kubernetes. Differs from Flink: it needs no service besides a
 directory that all managers share.
@@ -17,7 +18,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from flintstream.engine.lease import Holder, Lease, acquire, holder
@@ -45,13 +46,25 @@ class Leader:
 def leader_of(home: Path) -> Leader | None:
     """Return who leads over a home; None if nobody does, or whoever did is known to be gone."""
     folder = home / "leader"
-    found = read_json(folder / "leader.json")
     try:
-        leader = Leader(**found) if found else None
-        held = holder(LocalStorage(str(folder))) if leader is not None else None
+        held = holder(LocalStorage(str(folder)))
+        found = {} if held is None else read_json(_path(folder, held.id))
+        return Leader(**found) if found else None
     except (TypeError, OSError, FlintstreamError):
         return None
-    return leader if held is not None and leader is not None and held.pid == leader.pid else None
+
+
+def _path(folder: Path, lease: str) -> Path:
+    return folder / f"leader-{lease}.json"
+
+
+@dataclass
+class _Lead:
+    """The time from one lease to its loss; what is said of it late must not be taken for said of the next."""
+
+    lease: Lease
+    lost: threading.Event = field(default_factory=threading.Event)
+    leader: Leader | None = None
 
 
 class Election:
@@ -72,11 +85,9 @@ class Election:
         self._end = end
         self._timeout_ms = timeout_ms
         self._closed = threading.Event()
-        self._lost = threading.Event()
-        self._lease: Lease | None = None
+        self._now: _Lead | None = None
         self._lock = threading.Lock()
         self._url: str | None = None
-        self._leader: Leader | None = None
         self._thread = threading.Thread(target=self._run, name="flintstream-election", daemon=True)
 
     def start(self) -> None:
@@ -86,36 +97,44 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether this manager leads, as far as it knows."""
-        return self._leader is not None and not self._lost.is_set()
+        """Whether this manager leads, as far as it knows; whoever asks `leader_of` then finds it."""
+        now = self._now
+        return now is not None and now.leader is not None and not now.lost.is_set()
 
     def leads_now(self) -> bool:
-        """Look now whether this manager leads: it may have slept."""
-        lease = self._lease
+        """Look now whether this manager has the lease: it may have slept."""
+        now = self._now
+        if now is None or now.lost.is_set():
+            return False
         try:
-            leads = self.leads and lease is not None and lease.is_held()
+            is_held = now.lease.is_held()
         except OSError:
             return False
-        if not leads:
-            self._lost.set()
-        return leads
+        if not is_held:
+            now.lost.set()
+        return is_held
 
     def announce(self, url: str | None) -> None:
         """Say where this manager is to be found."""
         with self._lock:
             self._url = url
-            self._write()
+            now = self._now
+            if now is not None and now.leader is not None:
+                self._write(now, replace(now.leader, url=url))
 
-    def _write(self) -> None:
-        leader = self._leader
-        if leader is not None and self.leads_now():
-            self._leader = Leader(self._url, leader.pid, leader.host, leader.since_ms, leader.term)
-            write_json(self._folder / "leader.json", asdict(self._leader))
+    def resign(self, term: int) -> None:
+        """Give the lead of a term up, and stand for election again."""
+        now = self._now
+        if now is not None and now.leader is not None and now.leader.term == term:
+            now.lost.set()
+
+    def _write(self, now: _Lead, leader: Leader) -> None:
+        write_json(_path(self._folder, now.lease.id), asdict(leader))
+        now.leader = leader
 
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                before = holder(LocalStorage(str(self._folder)))
                 lease = acquire(LocalStorage(str(self._folder)), "manager", str(self._folder), self._timeout_ms)
             except LeaseError:
                 self._closed.wait(LOOK_SECONDS)
@@ -124,32 +143,38 @@ class Election:
                 _LOG.warning("cannot take part in the election of a manager: %s", error)
                 self._closed.wait(LOOK_SECONDS)
                 continue
-            self._lead(lease, before)
+            self._lead(lease)
 
-    def _lead(self, lease: Lease, before: Holder | None) -> None:
-        self._lost.clear()
-        lease.call_on_loss(self._lost.set)
+    def _lead(self, lease: Lease) -> None:
+        now = self._now = _Lead(lease)
+        lease.call_on_loss(now.lost.set)
         try:
-            self._lease = lease
-            term = self._take_over(before)
+            term = self._take_over(lease.taken_from)
             with self._lock:
-                self._leader = Leader(self._url, os.getpid(), socket.gethostname(), now_ms(), term)
-                self._write()
-            while not self._closed.is_set() and not self._lost.wait(0.1):
+                self._write(now, Leader(self._url, os.getpid(), socket.gethostname(), now_ms(), term))
+            self._tidy()
+            while not self._closed.is_set() and not now.lost.wait(0.1):
                 continue
-        except FlintstreamError as error:
+        except (OSError, FlintstreamError) as error:
             _LOG.warning("cannot lead: %s", error)
             self._closed.wait(LOOK_SECONDS)
         finally:
             with self._lock:
-                leads = self.leads
-                self._leader = None
+                self._now = None
             self._end()
-            if leads:
-                with suppress(OSError):
-                    (self._folder / "leader.json").unlink(missing_ok=True)
+            with suppress(OSError):
+                _path(self._folder, lease.id).unlink(missing_ok=True)
             lease.release()
-            self._lease = None
+
+    def _tidy(self) -> None:
+        """Remove what leaders that died have said of themselves."""
+        with suppress(OSError):
+            # In this order: a leader that comes later is not among those found, however long this thread sleeps.
+            found = list(self._folder.glob("leader-*.json"))
+            held = holder(LocalStorage(str(self._folder)))
+            for path in found:
+                if held is not None and path != _path(self._folder, held.id):
+                    path.unlink(missing_ok=True)
 
     def _take_over(self, before: Holder | None) -> int:
         try:

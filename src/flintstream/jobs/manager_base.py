@@ -41,7 +41,7 @@ class ManagerBase:
             raise EnvironmentSetupError(describe(what, str(self.home), "mend it, or name another one")) from error
         self.slots = _cores() if jobs_at_once is None else check_parallelism(jobs_at_once)
         self.started_ms = now_ms()
-        self._store = Store(self.home / "manager.db")
+        self._store = Store(self.home / "manager.db", self.leader_url)
         self._loop = ManagerLoop(self.home, self._store, self.slots, keep_ended)
         self._term = 0
         self._wake = threading.Event()
@@ -80,7 +80,8 @@ class ManagerBase:
                 try:
                     self._loop.look(term)
                 except NotLeaderError:
-                    self._term = 0
+                    # A lease without the newest term is of no use to anybody, and keeps the others out.
+                    self._election.resign(term)
                 except FlintstreamError as error:
                     _LOG.warning("jobs cannot be looked after: %s", error)
                 except Exception:  # a mistake of ours must not leave all jobs alone for ever

@@ -72,6 +72,7 @@ class ManagerLoop:
         Raises:
             NotLeaderError: another manager leads by now.
         """
+        self._store.check(term)
         records = self._store.all()
         with self.lock:
             self._keepers.reap()

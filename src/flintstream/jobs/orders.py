@@ -67,6 +67,8 @@ class KeeperState:
         beats: How often this was written.
         state: INITIALIZING, RUNNING, FAILING, RESTARTING or CANCELLING; in the end FINISHED, FAILED, CANCELED or LEFT.
         start: The orders' number that the keeper acts on.
+        term: The leader whose orders the keeper has last obeyed; those of older ones do not count for the next keeper
+            either.
         attempt: How often the driver was started.
         restarts: How many of its failures were followed by a restart, of the driver or inside it; without those inside
             the driver that runs.
@@ -85,6 +87,7 @@ class KeeperState:
     beats: int = 0
     state: str = "INITIALIZING"
     start: int = 0
+    term: int = 0
     attempt: int = 0
     restarts: int = 0
     child_started_ms: int | None = None

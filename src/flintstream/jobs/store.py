@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -79,10 +79,16 @@ _COLUMNS = tuple(each.name for each in fields(Record))
 
 
 class Store:
-    """The database of one home; safe to use from several threads, and beside other processes."""
+    """The database of one home; safe to use from several threads, and beside other processes.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: Where it is; made if need be.
+        leader_url: Tells where the manager that leads is, for whoever is refused.
+    """
+
+    def __init__(self, path: Path, leader_url: Callable[[], str | None] = lambda: None) -> None:
         self._path = path
+        self._leader_url = leader_url
         self._lock = threading.RLock()
         with self._told():
             path.touch(mode=0o600)
@@ -130,11 +136,23 @@ class Store:
             NotLeaderError: there is a newer one.
         """
         with self._told(), self._transaction():
-            (newest,) = self._db.execute("SELECT term FROM leader").fetchone()
-            if newest != term:
-                what = "this manager does not lead any more" if term else "this manager stands by"
-                raise NotLeaderError(describe(what, None, "ask the one that leads"))
+            self._check(term)
             yield
+
+    def _check(self, term: int) -> None:
+        (newest,) = self._db.execute("SELECT term FROM leader").fetchone()
+        if newest != term:
+            what = "this manager does not lead any more" if term else "this manager stands by"
+            raise NotLeaderError(describe(what, None, "ask the one that leads"), url=self._leader_url())
+
+    def check(self, term: int) -> None:
+        """Look whether a term is still the newest.
+
+        Raises:
+            NotLeaderError: there is a newer one.
+        """
+        with self._told(), self._lock:
+            self._check(term)
 
     def lead(self) -> int:
         """Begin a new term, and return it."""

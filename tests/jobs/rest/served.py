@@ -128,8 +128,7 @@ def serving(
         thread.start()
         try:
             assert ready.wait(PATIENCE)
-            # A manager leads a moment before its file says so.
-            wait_for(lambda: manager.leader() is not None and (is_standby or manager.is_leader))
+            wait_for(lambda: manager.leader() is not None if is_standby else manager.is_leader)
             yield Served(manager, host, port, token)
         finally:
             server.should_exit = True
