@@ -1,12 +1,13 @@
 """Look-ups of a million queryable keys over HTTP, as fast as the server answers, beside rivals/redis_front.py.
 
-The server is the manager's own: guard, routing, checks of a request, the index over state files. `--serve DIRECTORY` is
-the server alone, over a checkpoint directory.
+The server is the manager's own: uvicorn with httptools, as the rival's, and on it our checks of a request and the index
+over state files. `--serve DIRECTORY` is the server alone, over a checkpoint directory.
 """
 
 from __future__ import annotations
 
 import argparse
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,13 +54,13 @@ class Directory:
 
 def serve(directory: str, port: int) -> None:
     """Serve the state in a checkpoint directory."""
-    import uvicorn
-
     from flintstream.jobs.rest import create_app
+    from flintstream.jobs.rest_server import server_for
 
     manager: Any = Directory(directory)
     app = create_app(manager, token="", bound_to=("127.0.0.1", port))
-    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", access_log=False)
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        server_for(app).run([listener])
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""A small HTTP front before Redis: GET /KEY answers with the key's value as JSON. On the server that ours runs on.
+"""A small HTTP front before Redis: GET /KEY answers with the key's value as JSON.
+
+It runs on the library that ours runs on: uvicorn, which takes httptools by itself where that is installed.
 
 `--serve` is the server alone; without it, fills a Redis with a million keys, serves it and measures look-ups.
 """

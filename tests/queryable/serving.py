@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,10 +13,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import uvicorn
+from fastapi import FastAPI
 
 from flintstream.errors import UnknownJobError
 from flintstream.jobs.rest import create_app
+from flintstream.jobs.rest_server import server_for
 
 JOB = "0123456789abcdef0123456789abcdef"
 
@@ -43,21 +44,30 @@ class Directories:
 @contextmanager
 def serving(home: Path, places: dict[str, str | None], is_open: bool = False) -> Iterator[str]:
     """Serve, and yield the address; a server that says it `is_open` to other machines demands its token."""
+    with serving_app(app_of(home, places, is_open)) as address:
+        yield address
+
+
+def app_of(home: Path, places: dict[str, str | None], is_open: bool = False) -> FastAPI:
+    """Return the app of a manager that has these jobs."""
     manager: Any = Directories(home, places)
-    app = create_app(manager, token="t0ken", bound_to=("0.0.0.0" if is_open else "127.0.0.1", 0))
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    limit = time.monotonic() + 30
-    while not server.started and thread.is_alive() and time.monotonic() < limit:
-        time.sleep(0.01)
-    try:
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(30)
+    return create_app(manager, token="t0ken", bound_to=("0.0.0.0" if is_open else "127.0.0.1", 0))
+
+
+@contextmanager
+def serving_app(app: FastAPI) -> Iterator[str]:
+    """Serve an app as managers do, and yield the address."""
+    ready = threading.Event()
+    server = server_for(app, ready.set)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            assert ready.wait(30)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
 
 
 def ask(address: str, path: str, body: Any = None) -> tuple[int, Any]:

@@ -13,7 +13,7 @@ from flintstream.engine.epoch import StateFile
 from flintstream.engine.manifest import Manifest
 from flintstream.engine.query_forms import Form, hash_of
 from flintstream.engine.query_index import FileIndex, Indexes, index_of
-from flintstream.engine.query_names import Prefix, State, states_of
+from flintstream.engine.query_names import Prefix, State, chosen, states_of
 from flintstream.engine.query_staged import Note
 from flintstream.engine.query_tables import Chain, Found, StoredTable
 from flintstream.engine.query_windows import ColumnWindows, Finder, merged_windows, results_of, values_of
@@ -33,6 +33,7 @@ class QueriedEpoch:
         self.epoch = manifest.epoch
         self._indexes = indexes
         self._finders: dict[tuple[str, str], Finder] = {}
+        self._chosen: dict[tuple[str, str | None], State] = {}
         self._tables: dict[str, StoredTable] = {}
 
     def make_ready(self, tables: Iterable[str]) -> None:
@@ -41,6 +42,17 @@ class QueriedEpoch:
         for state in states_of(self.manifest):
             if state.mark["table"] in wanted:
                 self._finder(state)
+
+    def state(self, name: str, operator: str | None, where: str) -> State:
+        """Return the state that is meant; see `query_names.chosen`."""
+        known = self._chosen.get((name, operator))
+        if known is None:
+            known = self._chosen[name, operator] = chosen(self.manifest, name, operator, where)
+        return known
+
+    def is_ready(self, state: State) -> bool:
+        """Whether a state is indexed."""
+        return (state.uid, state.name) in self._finders
 
     def find(self, state: State, form: Form) -> Answer:
         """Return what a key has."""

@@ -19,6 +19,7 @@ from flintstream.engine.query_forms import Form, hash_of, order_of, pairs_as_for
 from flintstream.engine.query_index import Column, FileIndex
 from flintstream.state.keygroups import partition_of
 
+_NUMBERS = frozenset({"int", "bool", "float"})
 Chain = Sequence[FileIndex]
 """The rows of one partition, oldest first."""
 
@@ -52,6 +53,9 @@ class StoredTable:
         self._by_group = len(chains) == parallelism and all(
             index.keys.tells_group for chain in chains for index in chain if index.batch.num_rows
         )
+        self._has_numbers_only = all(
+            type(index.keys.kind) is str and index.keys.kind in _NUMBERS for chain in chains for index in chain
+        )
 
     def chains_of(self, hashed: int) -> Sequence[Chain]:
         """Return the chains in which a key may be, by the hash of its form."""
@@ -61,6 +65,9 @@ class StoredTable:
 
     def value(self, form: Form) -> Found | None:
         """Return what a key has, None if it has nothing; of a table with one row for each key."""
+        if self._has_numbers_only and type(form) is str:
+            # A key in a URL may be meant as text; where no key is, it need not be looked for.
+            return None
         hashed = hash_of(form)
         number = np.uint64(hashed)
         for chain in self.chains_of(hashed):

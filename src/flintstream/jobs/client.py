@@ -122,12 +122,33 @@ class Client:
         """Return the savepoints that were taken of a job."""
         return self.get_json(_at(job, "savepoints"))["savepoints"]
 
+    def show_savepoint(self, job: str, name: str) -> dict[str, Any]:
+        """Return what is in a savepoint of a job; `name` is the last part of its path."""
+        return self.get_json(_savepoint_at(job, name))
+
+    def diff_savepoints(self, job: str, first: str, second: str) -> list[dict[str, Any]]:
+        """Return how much of each state the second savepoint has added, removed and changed."""
+        return self.get_json(_savepoint_at(job, first, f"diff/{quote(second, safe='')}"))["tables"]
+
+    def check_savepoint(self, job: str, name: str) -> None:
+        """Let all of a savepoint be read and compared with its checksums."""
+        self._wire.ask("POST", f"/v1{_savepoint_at(job, name, 'check')}", {}, wait=300.0)
+
+    def tag_savepoint(self, job: str, name: str, tags: Sequence[str], comment: str | None = None) -> dict[str, Any]:
+        """Give a savepoint these tags instead of those it has."""
+        body = {"tags": list(tags), "comment": comment}
+        return self._wire.ask("POST", f"/v1{_savepoint_at(job, name, 'tags')}", body)
+
+    def dispose_savepoint(self, job: str, name: str) -> None:
+        """Delete a savepoint, and nothing beside it."""
+        self._wire.ask("DELETE", f"/v1{_savepoint_at(job, name)}")
+
     def rescale(self, job: str, parallelism: int, *, timeout: float = 60.0) -> JobView:
         """Let a job go on with another parallelism."""
         return JobView.from_dict(self._operate(job, "rescale", {"parallelism": parallelism}, timeout)["job"])
 
-    def rescale_auto(self, job: str, least: int, most: int) -> JobView:
-        """Let a job's parallelism follow its backlog between bounds."""
+    def rescale_auto(self, job: str, least: int, most: int | None) -> JobView:
+        """Let a job's parallelism follow its backlog between bounds, up to the manager's slots if no other is given."""
         body = {"parallelism": "auto", "least": least, "most": most}
         return JobView.from_dict(self._operate(job, "rescale", body, 60.0)["job"])
 
@@ -238,6 +259,10 @@ def find_manager(home: Path, *, timeout: float = 30.0) -> Client:
 
 def _at(job: str, rest: str = "") -> str:
     return f"/jobs/{quote(job, safe='')}" + (f"/{rest}" if rest else "")
+
+
+def _savepoint_at(job: str, name: str, rest: str = "") -> str:
+    return _at(job, f"savepoints/{quote(name, safe='')}" + (f"/{rest}" if rest else ""))
 
 
 def _log_at(job: str, stream: str) -> str:

@@ -48,8 +48,8 @@ class Wire:
     """
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        host = _host_of(url)
+        if host is None:
             what = f"{_shown(url)!r} is no address of a manager"
             raise InvalidArgumentError(describe(what, None, "give one such as http://localhost:8081"))
         if token is not None and not (token.isascii() and token.isprintable()):
@@ -57,7 +57,7 @@ class Wire:
         self.url = url.rstrip("/")
         self.token = token
         self.timeout = timeout
-        self.is_local = is_loopback(parts.hostname)
+        self.is_local = is_loopback(host)
         # A proxy cannot reach what only this machine can.
         proxies = [urllib.request.ProxyHandler({})] if self.is_local else []
         self._opener = urllib.request.build_opener(_Stay(), *proxies)
@@ -163,7 +163,8 @@ def error_of(problem: Mapping[str, Any]) -> FlintstreamError:
     message = describe(str(problem.get("detail")), None, problem.get("remedy") or None)
     code, status = problem.get("code"), problem.get("status")
     if status == 401:
-        return TokenError(message)
+        remedy = "set FLINTSTREAM_TOKEN, or give the client token=; it is in the file `token` of the manager's home"
+        return TokenError(describe(str(problem.get("detail")), None, remedy))
     if code in ("invalid", "upload"):
         return InvalidArgumentError(message)
     return _errors().get(str(code), ManagerError)(message)
@@ -179,6 +180,19 @@ def _errors() -> dict[str, type[FlintstreamError]]:
         found.setdefault(kind.code, kind)
         pending += kind.__subclasses__()
     return found
+
+
+def _host_of(url: str) -> str | None:
+    """Return the host in a manager's address, None if that is no address."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        host.encode("idna")
+        has_place = bool(host) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return None
+    is_plain = url.isprintable() and " " not in url and not parts.query and not parts.fragment
+    return host if parts.scheme in ("http", "https") and has_place and is_plain and parts.username is None else None
 
 
 def _shown(url: str) -> str:

@@ -21,15 +21,16 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.staticfiles import StaticFiles
 
-from flintstream.jobs import rest_jobs, rest_watch
+from flintstream.jobs import rest_jobs, rest_savepoints, rest_watch
 from flintstream.jobs.manager import Manager
 from flintstream.jobs.rest_desk import Desk
 from flintstream.jobs.rest_events import Hub, Reports
 from flintstream.jobs.rest_guard import VERSION, Guard, Limits
+from flintstream.jobs.rest_lookups import AtOnce, Lookups
 from flintstream.jobs.rest_models import Problem, Submission
 from flintstream.jobs.rest_operations import Operations
 from flintstream.jobs.rest_problems import PROBLEM_TYPE, install
-from flintstream.jobs.rest_state import Lookups, state_router
+from flintstream.jobs.rest_state import state_router
 from flintstream.jobs.security import Access, Roots
 
 DASHBOARD = Path(__file__).parent / "dashboard"
@@ -100,8 +101,9 @@ def create_app(
     app.state.hub = hub
     install(app)
     states = state_router(manager)
-    for router in (states, rest_watch.router, rest_jobs.router):
+    for router in (states, rest_watch.router, rest_jobs.router, rest_savepoints.router):
         app.include_router(router, prefix=VERSION)
+    app.state.at_once = AtOnce(states.views, access)
     app.openapi = lambda: _described(app)
     # The one that is added last comes first.
     app.add_middleware(Lookups, views=states.views)

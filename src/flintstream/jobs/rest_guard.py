@@ -30,17 +30,31 @@ _CLOSE = {"Connection": "close"}
 _QUERY = re.compile(rf"{VERSION}/jobs/[^/]+/state/")
 """Asking for many keys of a state is a POST, but changes nothing."""
 _LOG = logging.getLogger("flintstream.rest")
-_POLICY = (
-    "default-src 'self'; img-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+_SIGNED = [(SIGNATURE.lower().encode(), VERSION[1:].encode()), (b"x-content-type-options", b"nosniff")]
+_SAME_ORIGIN = b"same-origin"
+API_HEADERS = (
+    *_SIGNED,
+    (b"cross-origin-resource-policy", _SAME_ORIGIN),
+    # What a driver writes may change at any time.
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-_HEADERS = [
-    (SIGNATURE.lower().encode(), VERSION[1:].encode()),
-    (b"x-content-type-options", b"nosniff"),
+"""What every answer of the interface has; pages need more."""
+_PAGE_HEADERS = (
+    *_SIGNED,
+    (b"cross-origin-resource-policy", _SAME_ORIGIN),
+    (b"cross-origin-opener-policy", _SAME_ORIGIN),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
+    # A new release may bring other files.
+    (b"cache-control", b"no-cache"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; "
+        b"form-action 'self'",
+    ),
+)
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -162,18 +176,19 @@ class _Answer:
 
     def __init__(self, send: Send, is_api: bool) -> None:
         self._send = send
-        self._is_api = is_api
+        self._own = API_HEADERS if is_api else _PAGE_HEADERS
         self.has_begun = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
             headers: list[tuple[bytes, bytes]] = message["headers"]
+            # The protocol writes what it is given: a line break in a value would begin a header of somebody else's.
+            if any(_CONTROL.search(value) for _, value in headers):
+                msg = "a header of an answer has a control character in it"
+                raise ValueError(msg)
+            self.has_begun = True
             given = {name for name, _ in headers}
-            # What a driver writes may change at any time, and so may the files of a new release.
-            own = [(b"cache-control", b"no-store" if self._is_api else b"no-cache")]
-            own.append((b"content-security-policy", _POLICY.encode()))
-            message["headers"] = [*headers, *_HEADERS, *(each for each in own if each[0] not in given)]
+            message["headers"] = [*headers, *(each for each in self._own if each[0] not in given)]
         await self._send(message)
 
 

@@ -33,6 +33,7 @@ from flintstream.errors import (
 
 PROBLEM_TYPE = "application/problem+json"
 _LOG = logging.getLogger("flintstream.rest")
+_WRITER = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=str)
 # The first class that fits counts. What is left was asked at the wrong moment, as far as a caller can tell.
 _STATUS: tuple[tuple[type[FlintstreamError], int], ...] = (
     (UnknownJobError, 404),
@@ -107,9 +108,9 @@ def refusal_of(error: Exception) -> Refused:
 def to_json(value: Any) -> bytes:
     """Return a value as JSON; NaN and the infinities, which JSON does not have, become null."""
     try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=str)
+        text = _WRITER.encode(value)
     except ValueError:
-        text = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), default=str)
+        text = _WRITER.encode(_finite(value))
     return text.encode()
 
 

@@ -1,4 +1,4 @@
-"""Serves the manager's app by uvicorn: with deadlines that it does not have, and an end that waits for no watcher.
+"""Serves the manager's app by uvicorn: with connections of our own (`rest_protocol`), and an end that waits for nobody.
 
 Separate from `server`, which every command may import; this module needs the packages of the extra `manager`.
 
@@ -7,7 +7,6 @@ Flink: RestServerEndpoint.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
 import threading
@@ -15,75 +14,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
-import h11
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from flintstream.jobs.rest_events import Hub
-from flintstream.jobs.rest_guard import VERSION
-from flintstream.jobs.rest_problems import Refused
-from flintstream.jobs.security import SIGNATURE
+from flintstream.jobs.rest_protocol import AtOnce, Protocol
 
-HEAD_SECONDS = 15.0
 CLOSING_SECONDS = 3
 MOST_CONNECTIONS = 1_000
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Protocol(H11Protocol):
-    """A connection whose request must arrive in time: one that sends a byte now and then would stay for ever."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin to wait for a request."""
-        super().connection_made(transport)
-        self._expect()
-
-    def data_received(self, data: bytes) -> None:
-        """Stop waiting when the head of a request is there."""
-        super().data_received(data)
-        if self._is_answering:
-            self._stop_expecting()
-        elif self._deadline is None:
-            self._expect()
-
-    def on_response_complete(self) -> None:
-        """Wait for the next request; how long one may take to begin is the server's own affair."""
-        self._stop_expecting()
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._stop_expecting()
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, or one with a head of more than 64 KiB, as everything else is refused."""
-        body = Refused(400, "request", msg, "send a request of HTTP, with a shorter head").as_answer()
-        headers = [*body.raw_headers, (b"connection", b"close"), (SIGNATURE.lower().encode(), VERSION[1:].encode())]
-        for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(data=bytes(body.body)),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
-
-    @property
-    def _is_answering(self) -> bool:
-        # Before the first request there is none, whatever its type says.
-        cycle = getattr(self, "cycle", None)
-        return cycle is not None and not cycle.response_complete
-
-    def _expect(self) -> None:
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-
-    def _stop_expecting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
 
 class Server(uvicorn.Server):
@@ -124,9 +63,13 @@ class Server(uvicorn.Server):
 
 def server_for(app: FastAPI, on_ready: Callable[[], None] = lambda: None) -> Server:
     """Return a server for an app; it runs on sockets that listen already."""
+
+    class Connection(Protocol):
+        at_once: AtOnce = staticmethod(app.state.at_once)
+
     config = uvicorn.Config(
         app,
-        http=Protocol,
+        http=Connection,
         ws="none",
         loop="asyncio",
         lifespan="on",

@@ -1,8 +1,8 @@
 """The endpoints of queryable state: what can be looked up, one key, many keys, pages of keys, and what changes.
 
 Answers come from the checkpoint directory of a job, which the manager reads itself (`engine.query`); the job is asked
-nothing. Look-ups run in the server's own loop, since they take microseconds once a table is indexed; all that may take
-longer (a newer manifest, a page) runs in a thread, once for all who wait for it.
+nothing. Look-ups run in the server's own loop, since they take microseconds once a table is indexed (`rest_lookups`);
+all that may take longer (a newer manifest, a page) runs in a thread.
 
 Names may have any character: operator, state and key are read from the path as it was sent, so that a slash in a key is
 `%2F` there.
@@ -11,37 +11,29 @@ Names may have any character: operator, state and key are read from the path as 
 from __future__ import annotations
 
 import asyncio
-import re
-import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from typing import Annotated, Any, Literal, get_args
-from urllib.parse import parse_qsl, unquote
+from typing import Annotated, Any
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import Field, JsonValue
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flintstream.engine.query import StateView
 from flintstream.engine.query_names import LONGEST_PAGE, KeyText, is_shallow
 from flintstream.engine.query_watch import EVERYTHING, Watch
-from flintstream.engine.savepoint_format import savepoint_storage
-from flintstream.errors import JobStateError, UnknownStateError, describe
+from flintstream.errors import UnknownStateError, describe
 from flintstream.jobs.manager import Manager
-from flintstream.jobs.rest_desk import ID, JobId
+from flintstream.jobs.rest_desk import JobId
 from flintstream.jobs.rest_events import event_stream, sse
+from flintstream.jobs.rest_lookups import Asked, Consistency, Views, operator_of
 from flintstream.jobs.rest_models import Answer, Body
-from flintstream.jobs.rest_problems import PROBLEM_TYPE, Refused, json_answer, refusal_of, to_json
+from flintstream.jobs.rest_problems import Refused, json_answer
 
 MOST_KEYS = 10_000
-_MOST_VIEWS = 32
-_KNOWN_SECONDS = 1.0
-"""How long the checkpoint directory of a job is believed to be the one it was."""
 _WATCH_SECONDS = 0.1
 """How often a watched state is looked at for a newer manifest."""
 _LONGEST_WINDOW = 100
-_SINGLE = re.compile(rf"/v1/jobs/(?P<job>{ID[1:-1]})/state/(?P<rest>[^/?]+/[^/?]+/[^/?]+)")
 Operator = Annotated[str, Path(description="The operator's uid or name; `-` if only one has such a state.")]
 Name = Annotated[str, Path(description="The name under which the state is queryable.")]
 Key = Annotated[str, Path(description='The key: text, or JSON, such as `42` or `["de", 7]`.')]
@@ -49,8 +41,6 @@ Window = Annotated[
     str | None,
     Query(max_length=_LONGEST_WINDOW, description="The start of a window in ms, or `start,end`; else all are told."),
 ]
-Consistency = Literal["committed", "uncommitted"]
-_MODES: tuple[str, ...] = get_args(Consistency)
 
 
 class QueryableState(Answer):
@@ -105,65 +95,11 @@ class Keys(Body):
     consistency: Consistency = "committed"
 
 
-class Views:
-    """The views of jobs that are asked for, and who waits for what."""
-
-    def __init__(self, manager: Manager) -> None:
-        self._manager = manager
-        self._views: OrderedDict[str, StateView] = OrderedDict()
-        self._places: dict[str, tuple[float, str]] = {}
-        self._refreshing: dict[int, asyncio.Task[None]] = {}
-
-    async def of(self, job: str) -> StateView:
-        """Return the view of a job, up to date."""
-        place = self._places.get(job)
-        if place is None or time.monotonic() - place[0] > _KNOWN_SECONDS:
-            place = self._places[job] = (time.monotonic(), await asyncio.to_thread(self._place_of, job))
-        view = self._views.get(place[1])
-        if view is None:
-            view = self._views[place[1]] = StateView(savepoint_storage(place[1]), f"job {job}")
-            while len(self._views) > _MOST_VIEWS:
-                self._views.popitem(last=False)
-        self._views.move_to_end(place[1])
-        if not view.is_current:
-            await self.refreshed(view)
-        return view
-
-    async def refreshed(self, view: StateView) -> None:
-        """Bring a view up to date; who comes while that is under way waits for the same."""
-        task = self._refreshing.get(id(view))
-        if task is None:
-            task = self._refreshing[id(view)] = asyncio.create_task(asyncio.to_thread(view.refresh))
-            task.add_done_callback(lambda _: self._refreshing.pop(id(view), None))
-        await asyncio.shield(task)
-
-    def _place_of(self, job: str) -> str:
-        place = self._manager.job(job).checkpoint_dir
-        if place is None:
-            what = "where the job keeps its state is not known yet, or it keeps none"
-            raise JobStateError(describe(what, f"job {job}", "ask again when it runs; it needs a checkpoint directory"))
-        return place
-
-
 def _parts(request: Request) -> list[str]:
     """Return operator, state and so on out of the path as it was sent, where a slash in a name is not one of ours."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     _, _, rest = raw.decode("ascii", "replace").partition("?")[0].partition("/state/")
     return [unquote(part) for part in rest.split("/")]
-
-
-def _operator(text: str) -> str | None:
-    return None if text == "-" else text
-
-
-def _found(view: StateView, parts: list[str], window: str | None, consistency: str) -> Response:
-    operator, name, key = parts
-    answer = view.get(name, [KeyText(key)], _operator(operator), window, consistency, is_current=True)[0]
-    if answer.found:
-        return json_answer(answer.as_dict())
-    what = f"key {key!r:.200} has nothing in state {name!r:.200} as of epoch {answer.epoch}"
-    problem = Refused(404, "unknown-key", what, "list keys with GET on the state itself").as_problem()
-    return Response(to_json({**problem, "answer": answer.as_dict()}), 404, None, PROBLEM_TYPE)
 
 
 async def _events(views: Views, view: StateView, watch: Watch) -> AsyncGenerator[bytes]:
@@ -188,7 +124,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 
 class StateRouter(APIRouter):
-    """The endpoints, and the views that they share with `Lookups`."""
+    """The endpoints, and the views that they share with `rest_lookups`."""
 
     def __init__(self, views: Views) -> None:
         super().__init__(tags=["queryable state"])
@@ -200,33 +136,6 @@ class StateRouter(APIRouter):
 def state_router(manager: Manager) -> StateRouter:
     """Return the endpoints, over the jobs of a manager."""
     return StateRouter(Views(manager))
-
-
-class Lookups:
-    """Answers what asks for one key before the framework looks for an endpoint, which takes longer than the look-up.
-
-    What it answers is what the endpoint of the same path would; whatever it is not sure of goes there.
-    """
-
-    def __init__(self, app: ASGIApp, views: Views) -> None:
-        self._app = app
-        self._views = views
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = None
-        if scope["type"] == "http" and scope["method"] == "GET":
-            found = _SINGLE.fullmatch((scope.get("raw_path") or b"").decode("ascii", "replace"))
-        asked = dict(parse_qsl(scope["query_string"].decode("ascii", "replace"))) if found else {}
-        if found is None or not asked.keys() <= {"consistency"} or asked.get("consistency", _MODES[0]) not in _MODES:
-            await self._app(scope, receive, send)
-            return
-        try:
-            view = await self._views.of(found["job"])
-            parts = [unquote(part) for part in found["rest"].split("/")]
-            answer = _found(view, parts, None, asked.get("consistency", _MODES[0]))
-        except Exception as error:  # every refusal is a problem document
-            answer = refusal_of(error).as_answer()
-        await answer(scope, receive, send)
 
 
 def _add_lists(router: APIRouter, views: Views) -> None:
@@ -252,9 +161,9 @@ def _add_lists(router: APIRouter, views: Views) -> None:
         view, parts = await views.of(job), _parts(request)
         begins = None if prefix is None else KeyText(prefix)
         if watch:
-            watched = Watch(view, parts[1], EVERYTHING, begins, _operator(parts[0]), None, _since(last_event_id))
+            watched = Watch(view, parts[1], EVERYTHING, begins, operator_of(parts[0]), None, _since(last_event_id))
             return event_stream(request, _events(views, view, watched))
-        page = await asyncio.to_thread(view.scan, parts[1], begins, limit, after, _operator(parts[0]))
+        page = await asyncio.to_thread(view.scan, parts[1], begins, limit, after, operator_of(parts[0]))
         return json_answer(page.as_dict())
 
     router.get("/jobs/{job}/state", response_model=QueryableStates)(states)
@@ -275,13 +184,14 @@ def _add_lookups(router: APIRouter, views: Views) -> None:
         last_event_id: Annotated[str | None, _LAST] = None,
     ) -> Response:
         """Look a key up: what it has as of the newest manifest, or `uncommitted`. Ending in `/watch`: what changes."""
-        view, parts = await views.of(job), _parts(request)
+        parts = _parts(request)
         if len(parts) == 3:
-            return _found(view, parts, window, consistency)
+            return await views.found(Asked(job, operator_of(parts[0]), parts[1], parts[2]), window, consistency)
+        view = await views.of(job)
         if len(parts) == 4 and parts[3] == "watch":
-            watch = Watch(view, parts[1], KeyText(parts[2]), None, _operator(parts[0]), window, _since(last_event_id))
+            watch = Watch(view, parts[1], KeyText(parts[2]), None, operator_of(parts[0]), window, _since(last_event_id))
             # What cannot be looked up is told at once, while there is a status to tell it with.
-            view.get(parts[1], [KeyText(parts[2])], _operator(parts[0]), window)
+            view.get(parts[1], [KeyText(parts[2])], operator_of(parts[0]), window)
             return event_stream(request, _events(views, view, watch))
         what = "the path is not one of operator, state and key"
         remedy = "write a slash inside a key as %2F; name an operator whose uid has one by its name, or by -"
@@ -292,7 +202,7 @@ def _add_lookups(router: APIRouter, views: Views) -> None:
         view, parts = await views.of(job), _parts(request)
         if not is_shallow(body.keys):
             raise Refused(422, "invalid", "keys are nested deeper than any key is", "give keys as the program has them")
-        asked = (parts[1], body.keys, _operator(parts[0]), body.window, body.consistency)
+        asked = (parts[1], body.keys, operator_of(parts[0]), body.window, body.consistency)
         answers = await asyncio.to_thread(view.get, *asked)
         return json_answer({"answers": [answer.as_dict() for answer in answers]})
 

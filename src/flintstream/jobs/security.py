@@ -31,7 +31,7 @@ SIGNATURE = "Flintstream-Version"
 """A header of all answers, by which a client knows that it speaks to a manager."""
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_OWN_SITES = ("same-origin", "none")
+_OWN_SITES = (b"same-origin", b"none")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,9 @@ class Verdict:
     code: str
     what: str
     remedy: str
+
+
+_FOREIGN = Verdict(403, "origin", "a page of another origin asks", "open the dashboard of this manager itself")
 
 
 @dataclass(frozen=True)
@@ -139,18 +142,16 @@ class Access:
 
 def _from_another_page(method: str, headers: Mapping[bytes, bytes], is_api: bool) -> Verdict | None:
     """Whether a page of another origin asks, by what browsers say of themselves."""
-    foreign = Verdict(403, "origin", "a page of another origin asks", "open the dashboard of this manager itself")
     origin = headers.get(b"origin")
     if origin is not None:
         scheme, separator, place = origin.partition(b"://")
         is_own = separator and scheme in (b"http", b"https") and place.lower() == headers.get(b"host", b"").lower()
-        return None if is_own else foreign
-    site = headers.get(b"sec-fetch-site", b"none").decode("latin-1")
-    if site in _OWN_SITES:
+        return None if is_own else _FOREIGN
+    if headers.get(b"sec-fetch-site", b"none") in _OWN_SITES:
         return None
     # A link from elsewhere may lead to the dashboard; nothing else may come from there.
     is_link = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
-    return None if is_link and method == "GET" and not is_api else foreign
+    return None if is_link and method == "GET" and not is_api else _FOREIGN
 
 
 def host_name(header: bytes) -> str | None:

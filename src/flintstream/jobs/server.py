@@ -28,13 +28,18 @@ from flintstream.errors import EnvironmentSetupError, FlintstreamError, JobState
 from flintstream.jobs.client import find_manager
 from flintstream.jobs.leader import Leader, leader_of
 from flintstream.jobs.manager import Manager
-from flintstream.jobs.spec import token_of
+from flintstream.jobs.spec import token_of, unusable_home
 from flintstream.model.extras import extra
 
 HOST, PORT = "127.0.0.1", 8081
 MOST_LOG_BYTES = 10 << 20
 ELECTION_SECONDS = 15.0
-_PACKAGES = {"fastapi": "fastapi", "uvicorn": "uvicorn", "python_multipart": "python-multipart"}
+_PACKAGES = {
+    "fastapi": "fastapi",
+    "uvicorn": "uvicorn",
+    "httptools": "httptools",
+    "python_multipart": "python-multipart",
+}
 
 
 def serve(
@@ -96,8 +101,9 @@ def _listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        what = f"there is no address {host!r} to listen at ({error.strerror or error})"
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "it cannot be a name"
+        what = f"there is no address {host!r} to listen at ({why})"
         raise EnvironmentSetupError(describe(what, None, "give another with --host")) from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -107,6 +113,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             what, remedy = f"port {port} of {host} is taken", "give another with --port, 0 for one that is free"
+        elif error.errno == errno.EADDRNOTAVAIL:
+            what, remedy = f"{host} is no address of this machine", "give another with --host"
         else:
             what, remedy = f"port {port} of {host} cannot be used ({error.strerror})", "give another with --port"
         raise EnvironmentSetupError(describe(what, None, remedy)) from None
@@ -140,7 +148,7 @@ def start_detached(
     Raises:
         EnvironmentSetupError: it did not start; the message says why.
     """
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_writable(home)
     command = [
         sys.executable,
         "-m",
@@ -166,13 +174,23 @@ def start_detached(
         said = os.read(reading, 4096) if ready else b""
     finally:
         os.close(reading)
-    if said:
-        return str(json.loads(said)["url"])
+    told: dict[str, str] = json.loads(said) if said else {}
+    if "url" in told:
+        return told["url"]
     if not ready:
         process.kill()
-    process.wait()
-    last = _since(home, began) or f"it did not answer within {timeout:g} s"
+    status = process.wait()
+    last = told.get("error") or _since(home, began)
+    last = last or (f"it ended with status {status}" if ready else f"it did not answer within {timeout:g} s")
     raise EnvironmentSetupError(describe("the manager did not start", last, f"see {_log_path(home)}"))
+
+
+def _check_writable(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _log_of(home).close()
+    except OSError as error:
+        raise unusable_home(home, error) from None
 
 
 def _log_path(home: Path) -> Path:
@@ -249,18 +267,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
+    def tell_starter(**said: str) -> None:
+        if given.ready is not None:
+            os.write(given.ready, json.dumps(said).encode())
+            os.close(given.ready)
+
     def ready(url: str) -> None:
         logging.getLogger("flintstream").info("the manager answers at %s", url)
-        if given.ready is not None:
-            os.write(given.ready, json.dumps({"url": url}).encode())
-            os.close(given.ready)
+        tell_starter(url=url)
 
     try:
         return serve(
             given.home.absolute(), given.host, given.port, slots=given.slots, allow_paths=given.allow_path,
             allow_hosts=given.allow_host, on_ready=ready,
         )  # fmt: skip
-    except FlintstreamError as error:
+    except (FlintstreamError, OSError) as error:
+        with suppress(OSError):  # whoever started it may be gone, or have heard from it long ago
+            tell_starter(error=str(error))
         sys.stderr.write(f"flintstream: {error}\n")
         return 1
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flintstream.jobs.rest_guard import Limits
+from flintstream.jobs.rest_guard import Guard, Limits
+from flintstream.jobs.security import Access
 from tests.jobs.rest.served import Answered, Served, serving
 
 NOBODY = "0" * 32
@@ -195,18 +198,24 @@ class TestPaths:
 
 
 class TestHeaders:
-    @pytest.mark.parametrize("path", ["/", "/v1/jobs", "/v1/nothing"])
-    def test_keep_browsers_strict(self, served: Served, path: str) -> None:
+    @pytest.mark.parametrize(
+        ("path", "allowed"), [("/", "default-src 'self'"), ("/v1/jobs", "default-src 'none'"), ("/v1/nothing", "")]
+    )
+    def test_keep_browsers_strict(self, served: Served, path: str, allowed: str) -> None:
         headers = served.ask("GET", path).headers
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["x-frame-options"] == "DENY"
         assert headers["cross-origin-resource-policy"] == "same-origin"
         policy = headers["content-security-policy"]
-        assert "default-src 'self'" in policy
+        assert allowed in policy
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
         assert "server" not in headers
         assert not any(name.startswith("access-control") for name in headers)
+
+    def test_of_pages_forbid_frames(self, served: Served) -> None:
+        headers = served.ask("GET", "/").headers
+        assert (headers["x-frame-options"], headers["referrer-policy"]) == ("DENY", "no-referrer")
+        assert headers["cross-origin-opener-policy"] == "same-origin"
 
     def test_forbid_to_keep_answers(self, served: Served) -> None:
         assert served.ask("GET", "/v1/jobs").headers["cache-control"] == "no-store"
@@ -215,6 +224,28 @@ class TestHeaders:
     def test_scripts_of_the_dashboard_are_scripts(self, served: Served) -> None:
         for file in (Path(__file__).parents[3] / "src/flintstream/jobs/dashboard").glob("*.js"):
             assert served.ask("GET", f"/{file.name}").headers["content-type"].startswith("text/javascript")
+
+    def test_never_carry_a_line_break(self) -> None:
+        """The protocol writes headers as they are, so that one would begin a header of the caller's."""
+
+        async def answers(scope: Any, receive: Any, send: Any) -> None:
+            headers = [(b"location", b"/jobs\r\nset-cookie: a=b")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+        async def nothing() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def take(message: Any) -> None:
+            sent.append(message)
+
+        sent: list[Any] = []
+        guard = Guard(answers, dashboard=answers, access=Access("x"), leader=lambda: None, limits=Limits())
+        for path in ("/v1/jobs", "/"):
+            sent.clear()
+            scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")]}
+            asyncio.run(guard(scope, nothing, take))
+            assert [each.get("status") for each in sent] == [500, None]
+            assert b"set-cookie" not in b"".join(value for _, value in sent[0]["headers"])
 
 
 def test_garbage_is_no_request(served: Served) -> None:
@@ -227,7 +258,7 @@ def test_garbage_is_no_request(served: Served) -> None:
 
 
 def test_a_head_that_never_ends_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flintstream.jobs.rest_server.HEAD_SECONDS", 0.2)
+    monkeypatch.setattr("flintstream.jobs.rest_protocol.HEAD_SECONDS", 0.2)
     assert served.raw(b"GET / HTTP/1.1\r\nX-Slow: ") == b""
     assert served.raw(b"") == b""
 
@@ -235,7 +266,7 @@ def test_a_head_that_never_ends_is_cut_off(served: Served, monkeypatch: pytest.M
 def test_a_connection_that_is_kept_gets_a_deadline_for_each_request(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintstream.jobs.rest_server.HEAD_SECONDS", 0.3)
+    monkeypatch.setattr("flintstream.jobs.rest_protocol.HEAD_SECONDS", 0.3)
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
         connection.sendall(b"GET /v1/jobs/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")
