@@ -94,5 +94,20 @@ def test_a_load_is_read_from_a_report() -> None:
     }
     assert Load.of(report) == Load(0.75, 5000.0)
     assert Load.of({}) == Load(0.0, None)
-    assert Load.of({"sources": {"s": {"lag_records": 5}}}).backlog_ms == float("inf")
-    assert Load.of({"sources": {"s": {"lag_records": 0}}, "operators": None}).backlog_ms == 0.0
+    assert Load.of({"sources": {"s": {"lag_records": 5}}}) == Load(0.0, float("inf"))
+    assert Load.of({"sources": {"s": {"lag_records": 0}}, "operators": None}) == Load(0.0, 0.0)
+
+
+def test_a_driver_at_its_first_epoch_is_not_idle() -> None:
+    at_work = {"operators": {"a": {"busy": 0.0}}, "checkpoint": None, "epoch_started_ms": 5}
+    assert Load.of(at_work) is None
+    assert Load.of({**at_work, "epoch_started_ms": None}) == Load(0.0, None)
+    assert Load.of({**at_work, "checkpoint": {"epoch": 3}}) == Load(0.0, None)
+    idle, long = Load(0.1, 0.0), 100 * DOWN_AFTER_MS
+    scaling, wanted = decide(Scaling(0, low_ms=0), long, None, 4, 1, 8)
+    assert (scaling, wanted) == (Scaling(long), None)
+    # Only from then on it rests, and then is watched.
+    scaling, _ = decide(scaling, long + REST_MS - 1, idle, 4, 1, 8)
+    assert scaling.low_ms is None
+    scaling, _ = decide(scaling, long + REST_MS, idle, 4, 1, 8)
+    assert scaling.low_ms == long + REST_MS

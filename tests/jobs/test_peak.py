@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,7 +192,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_the_knee_of_a_program_that_can_do_500_a_second(program: Path, tmp_path: Path):
     options = ["--find-peak", "--rate", "50", "--seconds", "1", "--refinements", "1", "--json"]
-    command = [sys.executable, "-m", "flintstream", "bench", *options, str(program)]
+    command = [sys.executable, "-m", "flintstream", "bench", str(program), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -209,10 +212,37 @@ def test_a_program_that_fails_is_told_in_its_own_words(program: Path, capsys: py
 
 
 def test_input_that_ends_ends_the_measurement(program: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["bench", "--rate", "1000", "--seconds", "60", "--json", str(program), "200"]) == 0
+    assert main(["bench", "--rate", "1000", str(program), "200", "--seconds", "60", "--json"]) == 0
     told = capsys.readouterr()
     assert "the input ended" in told.err
     assert json.loads(told.out)["steps"] == []
+
+
+def test_arguments_of_the_program_stand_behind_two_dashes(program: Path, capsys: pytest.CaptureFixture[str]):
+    program.write_text("import sys\nraise SystemExit(f'was given {sys.argv[1:]}')\n")
+    assert main(["bench", str(program), "--find-peak", "--", "--rate", "fast", "--", "7"]) == 1
+    assert "was given ['--rate', 'fast', '--', '7']" in capsys.readouterr().err
+    # What is misspelt is not silently given to the program.
+    assert main(["bench", str(program), "--find-peek"]) == 2
+    assert "--find-peek" in capsys.readouterr().err
+
+
+def test_whoever_interrupts_a_search_sees_what_it_has_found(program: Path, tmp_path: Path):
+    command = [sys.executable, "-m", "flintstream", "bench", str(program), "--find-peak"]
+    options = ["--rate", "50", "--most", "100", "--seconds", "1"]
+    where = {**os.environ, "TMPDIR": str(tmp_path)}
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*command, *options], text=True, cwd=tmp_path, env=where, **told) as search:
+        assert search.stderr is not None
+        first = search.stderr.readline()
+        search.send_signal(signal.SIGINT)
+        shown, rest = search.communicate(timeout=60)
+    assert first.startswith("50 records/s wanted"), first + rest
+    assert search.returncode == 130
+    assert "no knee up to 50 records/s" in shown
+    # The program has ended, and nothing of the benchmark is left.
+    assert [path.name for path in tmp_path.iterdir()] == ["app.py"]
+    assert not [each for each in psutil.process_iter(["cmdline"]) if str(program) in (each.info["cmdline"] or ())]
 
 
 @pytest.mark.parametrize("option", [["--most", "5"], ["--refinements", "1"], ["--latency", "2"]])

@@ -124,9 +124,31 @@ def test_a_backlog_remembers_since_when_it_waits():
 @given(st.integers(0, 10_000), st.integers(1, 5_000_000))
 def test_few_samples_stand_for_all_records_of_a_range(start, count):
     samples = Arrivals().of_range(ReadRange(1, 0, start, start + count), lambda *at: float(at[2]), 1e12)
-    assert len(samples) == min(count, SAMPLES)
-    assert sum(weight for _, weight in samples) == pytest.approx(count)
+    assert min(count, 10) <= len(samples) <= SAMPLES
+    assert sum(weight for _, weight in samples) == count
     assert (samples[0][0], samples[-1][0]) == (start, start + count - 1)
+    # Whoever came first has waited longest. One per cent of all records is as near as anybody needs to be.
+    last = start + count - 1
+    found = summary_of([(last - moment, weight) for moment, weight in samples])
+    assert found is not None
+    for name, share in (("p50", 50), ("p95", 95), ("p99", 99), ("max", 100)):
+        assert found[name] == pytest.approx(-(-share * count // 100) - 1, abs=0.012 * count)
+    assert found["mean"] == pytest.approx((count - 1) / 2, abs=0.012 * count)
+    assert count < 100 or found["p95"] < found["p99"] < found["max"]
+
+
+@law
+@given(st.lists(st.integers(1000, 2000), min_size=1, max_size=40), st.integers(20, 100_000))
+def test_what_a_log_tells_of_some_records_is_told_of_all(times, count):
+    arrivals, name = Arrivals(), (1, 0)
+    arrivals.look(1000, {name: 0}, {1: {0: 0}})
+    arrivals.look(2000, {name: count}, {1: {0: 0}})
+    samples = arrivals.of_range(ReadRange(1, 0, 0, count), never, 2000, times)
+    assert len(samples) <= SAMPLES
+    assert sum(weight for _, weight in samples) == count
+    moments = [moment for moment, _ in samples]
+    assert moments == sorted(moments)
+    assert (moments[0], moments[-1]) == pytest.approx((min(times), max(times)))
 
 
 @law

@@ -20,8 +20,11 @@ from flintstream.model.time import MIN_TIMESTAMP
 SplitName = tuple[int, int]
 Due = Callable[[int, int, int], float | None]
 """Says when a position of a source's split is due, if it has a rate."""
-SAMPLES = 16
-"""So many records stand for all of a range."""
+CUTS = (0.01, 0.02, 0.05, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5, 0.52, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Where a range is cut into strata, as shares of its records from the oldest on. The strata that percentiles fall into
+are thin, so that few samples are enough to tell p95, p99 and the maximum apart."""
+SAMPLES = len(CUTS) + 2
+"""At most so many records stand for all of a range: one of each stratum, and both ends."""
 MOST_STRETCHES = 512
 
 
@@ -97,8 +100,11 @@ class Arrivals:
         known = [time for time in times if time != MIN_TIMESTAMP]
         if log is not None and known and due(piece.source, piece.split, piece.start) is None:
             earliest, latest = log.between(piece.start)[0], log.between(piece.end - 1)[1]
-            return [(min(max(time, earliest), latest), count / len(known)) for time in known]
-        return [(self._at(piece, position, due, now), count / min(count, SAMPLES)) for position in _spread(piece)]
+            believed = sorted(min(max(time, earliest), latest) for time in known)
+            if count <= SAMPLES:
+                return [(moment, count / len(believed)) for moment in believed]
+            return [(_evenly(believed, at / (count - 1)), weight) for at, weight in _spread(count)]
+        return [(self._at(piece, piece.start + at, due, now), weight) for at, weight in _spread(count)]
 
     def _at(self, piece: ReadRange, position: int, due: Due, now: float) -> float:
         moment = due(piece.source, piece.split, position)
@@ -115,9 +121,21 @@ class Arrivals:
         return log.between(position)[2]
 
 
-def _spread(piece: ReadRange) -> list[int]:
-    """Return positions that are evenly spread over a range, both ends among them."""
-    count = piece.end - piece.start
+def _spread(count: int) -> list[tuple[int, float]]:
+    """Return which of so many records, from the oldest on, stand for how many: the middle one of each stratum."""
     if count <= SAMPLES:
-        return list(range(piece.start, piece.end))
-    return [piece.start + index * (count - 1) // (SAMPLES - 1) for index in range(SAMPLES)]
+        return [(at, 1.0) for at in range(count)]
+    found, start = [(0, 1.0)], 1
+    for cut in CUTS:
+        end = min(int(cut * count), count - 1)
+        if end > start:
+            found.append(((start + end - 1) // 2, float(end - start)))
+            start = end
+    return [*found, (count - 1, 1.0)]
+
+
+def _evenly(moments: Sequence[float], share: float) -> float:
+    """Return what is at a share of the way through ascending moments, between two of them evenly."""
+    at = share * (len(moments) - 1)
+    low = min(int(at), len(moments) - 2)
+    return moments[0] if low < 0 else moments[low] + (at - low) * (moments[low + 1] - moments[low])

@@ -12,13 +12,15 @@ import typer
 
 from flintstream.errors import InvalidArgumentError, describe
 from flintstream.jobs.command_run import Master, Parallelism
-from flintstream.jobs.launch import Given, own_arguments
-from flintstream.jobs.options import AsJson, Entry, Module, Program, Settings
+from flintstream.jobs.launch import Given
+from flintstream.jobs.options import AsJson, Entry, Module, Settings
 from flintstream.jobs.peak import Peak, Search, Step, is_enough
 from flintstream.jobs.peak_plot import plot
 from flintstream.jobs.peak_run import paced_program
 from flintstream.jobs.shown import show_json, show_table, span, tell, telling, waiting
 
+MIXED = {"allow_extra_args": True}
+"""Options may stand on both sides of the program: it is measured, so those of the measurement are the usual ones."""
 MOST_RATE = 100_000_000.0
 NAMES = ("records/s wanted", "read", "p50", "p95", "p99", "max", "epochs", "")
 
@@ -26,7 +28,9 @@ NAMES = ("records/s wanted", "read", "p50", "p95", "p99", "max", "epochs", "")
 @telling
 def bench(
     context: typer.Context,
-    program: Program,
+    program: Annotated[
+        str, typer.Argument(help="A script, or with -m the name of a module; its own arguments follow, behind --.")
+    ],
     find_peak: Annotated[
         bool, typer.Option("--find-peak", help="Raise the rate until latency climbs, and show where it does.")
     ] = False,
@@ -57,7 +61,7 @@ def bench(
         raise InvalidArgumentError(describe(what, None, "leave them out, or add --find-peak"))
     given = Given(
         program=program,
-        arguments=own_arguments(context.args),
+        arguments=tuple(context.args),
         is_module=is_module,
         entry=entry,
         settings=tuple(settings or ()),
@@ -66,12 +70,13 @@ def bench(
     )
     limit_ms = None if latency is None else 1000 * latency
     search = Search(rate, most if find_peak else rate, refinements, limit_ms)
-    _measure(given, search, seconds)
-    found = search.result()
-    if as_json:
-        show_json({**found.as_dict(), "seconds": seconds})
-    else:
-        _show(found, find_peak)
+    try:
+        _measure(given, search, seconds)
+    except KeyboardInterrupt:
+        # Minutes were spent on the steps so far: whoever has seen enough sees them before the command ends.
+        _show(search.result(), find_peak, seconds, as_json)
+        raise
+    _show(search.result(), find_peak, seconds, as_json)
 
 
 def _measure(given: Given, search: Search, seconds: float) -> None:
@@ -91,12 +96,14 @@ def _measure(given: Given, search: Search, seconds: float) -> None:
             tell(f"{rate:,.0f} records/s wanted, {step.achieved:,.0f} read, p95 {span(step.p95)}")
 
 
-def _show(found: Peak, find_peak: bool) -> None:
-    if not found.steps:
-        typer.echo("nothing was measured: the input ended too early")
+def _show(found: Peak, find_peak: bool, seconds: float, as_json: bool) -> None:
+    if as_json:
+        show_json({**found.as_dict(), "seconds": seconds})
         return
-    rows = [_row(step, found) for step in found.steps]
-    show_table(NAMES, rows)
+    if not found.steps:
+        typer.echo("nothing was measured: it ended too early")
+        return
+    show_table(NAMES, [_row(step, found, find_peak) for step in found.steps])
     if not find_peak:
         return
     points = [(step.rate, step.p95) for step in found.steps if step.p95 is not None]
@@ -107,9 +114,9 @@ def _show(found: Peak, find_peak: bool) -> None:
     typer.echo(f"\n{verdict(found)}")
 
 
-def _row(step: Step, found: Peak) -> tuple[object, ...]:
+def _row(step: Step, found: Peak, find_peak: bool) -> tuple[object, ...]:
     if step is found.knee:
-        word = "knee"
+        word = "knee" if find_peak else ""
     else:
         word = "" if is_enough(step, found.limit_ms) else "too much" if step.keeps_up else "falls behind"
     times = (span(value) for value in (step.p50, step.p95, step.p99, step.max))
@@ -123,5 +130,6 @@ def verdict(found: Peak) -> str:
         return f"no rate was low enough for the job to keep up; {peak}"
     knee = f"{found.knee.rate:,.0f} records/s with p95 {span(found.knee.p95)}"
     if not found.is_bounded:
-        return f"no knee up to {knee}: try --most with more; {peak}"
-    return f"knee: {knee}; above it latency climbs; {peak}"
+        return f"no knee up to {knee}: go on with higher rates (--rate, --most); {peak}"
+    above = next(step for step in found.steps if step.rate > found.knee.rate)
+    return f"knee: {knee}; above it {'latency climbs' if above.keeps_up else 'the job falls behind'}; {peak}"

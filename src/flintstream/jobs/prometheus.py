@@ -23,7 +23,6 @@ QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99"}
 Labels = Mapping[str, str]
 
 _JOB = {
-    "restarts": ("job_restarts_total", "counter", "How often the job was started again after a failure.", 1),
     "epoch": ("job_epoch", "gauge", "The newest committed epoch.", 1),
     "epoch_seconds": ("job_epoch_seconds", "gauge", "How long the newest epoch took.", 1),
     "watermark_lag_ms": ("job_watermark_lag_seconds", "gauge", "How far event time is behind the clock.", 1e-3),
@@ -115,14 +114,27 @@ def exposition(jobs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> s
     """Return the metrics of jobs, each given as its view and its status document, which may be empty."""
     found = Exposition()
     for view, status in jobs:
-        labels = {"job_id": str(view.get("id", "")), "job": str(view.get("name", ""))}
+        # Not "job": Prometheus has a label of that name for whom it scrapes, and would rename ours.
+        labels = {"job_id": str(view.get("id", "")), "job_name": str(view.get("name", ""))}
         shown = str(view.get("status") or status.get("status") or "")
         for name in STATUSES:
             about = "1 for the status that the job has, 0 for all others."
             found.add(f"{PREFIX}job_status", "gauge", about, {**labels, "status": name}, int(name == shown))
-        if status:
+        # A driver knows only of restarts within its own life.
+        about = "How often the job was started again after a failure."
+        found.add(f"{PREFIX}job_restarts_total", "counter", about, labels, view.get("restarts"))
+        if status and not _is_beginning(status):
             _add_job(found, labels, status)
     return found.text()
+
+
+def _is_beginning(status: Mapping[str, Any]) -> bool:
+    """Whether a driver follows another and does not know yet behind which epoch it goes on.
+
+    Its totals are 0 until then. Shown, they would seem to begin anew, and all that was counted before would be counted
+    again when they are back.
+    """
+    return (status.get("attempt") or 1) > 1 and not status.get("epoch")
 
 
 def _add_job(found: Exposition, labels: Labels, status: Mapping[str, Any]) -> None:
@@ -140,8 +152,20 @@ def _add_job(found: Exposition, labels: Labels, status: Mapping[str, Any]) -> No
         _add_latency(found, {**labels, "operator": uid}, sink)
     for edge in (status.get("ledger") or {}).get("edges") or ():
         way = {**labels, **{name: str(edge.get(name)) for name in ("edge", "from", "to")}}
-        found.add(f"{PREFIX}edge_sent_total", "counter", "Records sent over an exchange.", way, edge.get("sent"))
-        found.add(f"{PREFIX}edge_received_total", "counter", "Records that arrived.", way, edge.get("received"))
+        found.add(
+            f"{PREFIX}edge_sent_total",
+            "counter",
+            "Records sent over an exchange since the driver started.",
+            way,
+            edge.get("sent"),
+        )
+        found.add(
+            f"{PREFIX}edge_received_total",
+            "counter",
+            "Records that arrived since the driver started.",
+            way,
+            edge.get("received"),
+        )
     for uid, metrics in (status.get("metrics") or {}).items():
         for name, metric in metrics.items():
             # Two names may become one when they are made valid, so the name itself is a label too.

@@ -35,8 +35,10 @@ class Load:
     backlog_ms: float | None
 
     @staticmethod
-    def of(status: Mapping[str, Any]) -> Load:
-        """Read the load out of a job's report."""
+    def of(status: Mapping[str, Any]) -> Load | None:
+        """Read the load out of a job's report; None while a driver is at its first epoch, of which nothing is known."""
+        if status.get("checkpoint") is None and status.get("epoch_started_ms") is not None:
+            return None
         operators = [each for each in _mapping(status.get("operators")).values() if isinstance(each, Mapping)]
         busy = max((_number(each.get("busy")) or 0.0 for each in operators), default=0.0)
         rate = _number(status.get("records_in_per_second")) or 0.0
@@ -68,11 +70,14 @@ class Scaling:
 
 
 def decide(
-    before: Scaling, now_ms: int, load: Load, parallelism: int, least: int, most: int
+    before: Scaling, now_ms: int, load: Load | None, parallelism: int, least: int, most: int
 ) -> tuple[Scaling, int | None]:
     """Return what to remember, and the parallelism that the job is to have, None if it has the right one."""
     if not least <= parallelism <= most:
         return Scaling(now_ms), min(max(parallelism, least), most)
+    if load is None:
+        # The time to rest counts from when the job does what it is for: Spark may take long to start.
+        return Scaling(now_ms), None
     if now_ms - before.changed_ms < REST_MS:
         return Scaling(before.changed_ms), None
     backlog = load.backlog_ms or 0.0

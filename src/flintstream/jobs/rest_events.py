@@ -34,20 +34,22 @@ _LOG = logging.getLogger("flintstream.rest")
 
 
 class Reports:
-    """What drivers report, read again only when the file has changed."""
+    """What drivers report, read again only when the file or the job's status has changed."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
-        self._seen: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+        self._seen: dict[str, tuple[tuple[int, int, int, str], dict[str, Any]]] = {}
 
-    def status(self, job: str) -> dict[str, Any]:
+    def status(self, view: JobView) -> dict[str, Any]:
         """Return a job's newest report, empty if there is none yet."""
+        job = view.id
         try:
             found = (self._manager.folder(job) / "report" / "status.json").stat()
         except (OSError, UnknownJobError):
             self._seen.pop(job, None)
             return {}
-        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+        # A driver's last word is read before its job counts as ended, and a job that has ended has no speed any more.
+        stamp = (found.st_mtime_ns, found.st_ino, found.st_size, view.status)
         known = self._seen.get(job)
         if known is None or known[0] != stamp:
             known = (stamp, self._manager.status(job))
@@ -58,7 +60,7 @@ class Reports:
         """Return a job as lists show it: with how fast it is just now, if it runs."""
         found = view.as_dict()
         if not view.has_ended:
-            status = self.status(view.id)
+            status = self.status(view)
             found["status_now"] = {name: status[name] for name in _NOW if name in status}
         return found
 
@@ -195,7 +197,7 @@ class Hub:
             except UnknownJobError as error:
                 found[job] = sse("gone", refusal_of(error).as_problem()), True
                 continue
-            found[job] = sse("status", {"job": view.as_dict(), "status": self._reports.status(job)}), False
+            found[job] = sse("status", {"job": view.as_dict(), "status": self._reports.status(view)}), False
         if ALL in topics and (ALL not in self._news or time.monotonic() - self._looked_at_all >= 1.0):
             self._looked_at_all = time.monotonic()
             jobs = [self._reports.listed(view) for view in self._manager.jobs()]

@@ -72,8 +72,7 @@ def job(job: JobId, desk: DeskOf) -> Response:
 @router.get("/jobs/{job}/status", response_model=Status)
 def status(job: JobId, desk: DeskOf) -> Response:
     """Show what a job's driver reported last: records, rates, watermarks, latency, state, of each operator."""
-    desk.manager.job(job)
-    return json_answer(desk.reports.status(job))
+    return json_answer(desk.reports.status(desk.manager.job(job)))
 
 
 @router.get("/jobs/{job}/plan", response_model=Plan)
@@ -157,5 +156,5 @@ async def events(desk: DeskOf) -> Response:
 @router.get("/metrics", response_class=_Metrics)
 def metrics(desk: DeskOf) -> Response:
     """Show the metrics of all jobs, as Prometheus reads them."""
-    known = [(view.as_dict(), desk.reports.status(view.id)) for view in desk.manager.jobs()]
+    known = [(view.as_dict(), desk.reports.status(view)) for view in desk.manager.jobs()]
     return _Metrics(exposition(known), headers={"Content-Type": PROMETHEUS_TYPE})

@@ -9,6 +9,8 @@ const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSty
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 // Watermarks start below and end above all times; JavaScript's numbers are exact up to here.
 const BEYOND = 8.64e15;
+// What has three digits, and is rounded to three, has four from here on.
+const FOUR_DIGITS = 999.5;
 const NEAR_MS = 20 * 3_600_000;
 
 /** Whether a value is a number that can be shown. */
@@ -20,7 +22,7 @@ export const whole = (value) => (isNumber(value) ? WHOLE.format(value) : NOTHING
 /** 1234567 as 1.23M; numbers below a thousand with three digits. */
 export const compact = (value) => {
   if (!isNumber(value)) return NOTHING;
-  return Math.abs(value) < 1000 ? SMALL.format(value) : COMPACT.format(value);
+  return Math.abs(value) < FOUR_DIGITS ? SMALL.format(value) : COMPACT.format(value);
 };
 
 /** A rate, such as 12.3K/s. */
@@ -37,8 +39,8 @@ export function bytes(value, isRough = false) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let size = value;
   let unit = 0;
-  // From 1000 on, not 1024: four digits are wider than the places they have.
-  while (Math.abs(size) >= 1000 && unit < units.length - 1) {
+  // From what is rounded to 1000 on, not 1024: four digits are wider than the places they have.
+  while (Math.abs(size) >= FOUR_DIGITS && unit < units.length - 1) {
     size /= 1024;
     unit += 1;
   }
@@ -50,7 +52,7 @@ export function duration(value) {
   if (!isNumber(value)) return NOTHING;
   const sign = value < 0 ? "-" : "";
   const ms = Math.abs(value);
-  if (ms < 1000) return `${sign}${SMALL.format(ms)} ms`;
+  if (ms < FOUR_DIGITS) return `${sign}${SMALL.format(ms)} ms`;
   if (ms < 59_500) return `${sign}${SMALL.format(ms / 1000)} s`;
   const steps = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
   let rest = Math.round(ms / 1000);
