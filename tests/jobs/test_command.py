@@ -110,6 +110,16 @@ def test_a_relative_directory_is_that_of_who_asks(
     assert Path(path).parent == tmp_path / "elsewhere" / "mine"
 
 
+@pytest.mark.parametrize("words", [["--savepoint"], ["--savepoint", "--no-drain"], []])
+def test_the_place_of_the_last_savepoint_is_the_programs_if_none_is_named(
+    start: Callable[..., Job], capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    job = start("job")
+    job.wait_for_epoch(1)
+    assert main(["stop", job.checkpoints, *words]) == 1
+    assert "there is no directory for savepoints; name one, or set" in capsys.readouterr().err
+
+
 @pytest.mark.row(79, 80, 87)
 def test_a_job_is_watched_stopped_and_restarted_from_any_savepoint(
     start: Callable[..., Job], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -193,7 +193,7 @@ def test_a_job_from_its_start_to_its_end(room: Room, call: Callable[..., str], j
     restarted = json.loads(call("restart", job, "--from-savepoint", "latest", "--json"))
     assert restarted["id"] == job
     until(lambda: status_of(call, job)["job"]["status"] == "RUNNING", "the job's restart")
-    last = call("stop", job, "--savepoint", str(room.folder / "savepoints")).strip()
+    last = call("stop", job, "--savepoint").strip()
     assert Path(last).is_dir()
     until(lambda: status_of(call, job)["job"]["status"] in ("FINISHED", "CANCELED"), "the job's end")
     assert json.loads(call("forget", job, "--json")) == {"forgotten": job}
@@ -208,7 +208,8 @@ def test_a_job_is_rescaled_and_loses_nothing(room: Room, call: Callable[..., str
     until(lambda: status_of(call, job)["job"]["parallelism"] == 2, "parallelism 2")
     before = len(counts_in(out).get("key_0", []))
     until(lambda: len(counts_in(out).get("key_0", [])) > before, "more output")
-    assert "follows the backlog" in call("rescale", job, "-p", "auto", "--least", "1", "--most", "2")
+    assert "follows the backlog, auto 1..2" in call("rescale", job, "-p", "auto", "--least", "1", "--most", "2")
+    assert "follows the backlog, auto 1..4" in call("rescale", job, "--parallelism", "auto")
     call("cancel", job)
     counts = counts_in(out)
     assert set(counts) == {f"key_{n}" for n in range(5)}

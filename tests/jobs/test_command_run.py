@@ -263,7 +263,7 @@ def test_arguments_may_stand_behind_two_dashes():
         (["list", "--manager", "http://127.0.0.1:1"], 3, "127.0.0.1:1"),
         (["list", "--manager", "ftp://x"], 2, "ftp://x"),
         (["rescale", "orders", "-p", "many"], 2, "give 1 or more, or auto"),
-        (["rescale", "orders", "-p", "auto"], 2, "--least and --most"),
+        (["rescale", "orders", "-p", "auto", "--least", "3", "--most", "2"], 2, "give the least first"),
         (["rescale", "orders", "-p", "2", "--most", "3"], 2, "--parallelism auto"),
         (["savepoint", "take", "./nowhere"], 2, "name a directory"),
         (["run", "--env", "SECRET", "app.py"], 2, "--env NAME=VALUE"),
@@ -325,7 +325,7 @@ def test_commands_need_no_package_of_the_manager(app: Path):
     code = textwrap.dedent(
         """
         import sys
-        for name in ("fastapi", "uvicorn", "starlette", "python_multipart"):
+        for name in ("fastapi", "uvicorn", "httptools", "starlette", "python_multipart"):
             sys.modules[name] = None
         from flintstream.jobs.command import main
         assert main(["run", "app.py"]) == 0

@@ -67,7 +67,7 @@ def document(**changes: Any) -> dict[str, Any]:
         (document(parallelism=10**9), "parallelism is"),
         (document(allow_non_restored="yes"), "wrong type"),
         (document(settings={"restart-strategy.type": "sometimes"}), "sometimes"),
-        (document(settings={"restart-strategy.hope": "1"}), "no setting"),
+        (document(settings={"restart-strategy.hope": "1"}), "cannot be set from outside the program"),
         (document(settings={"restart-strategy.fixed-delay.attempts": "3"}), "no effect"),
     ],
 )

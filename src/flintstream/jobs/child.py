@@ -27,6 +27,8 @@ from flintstream.jobs.entry import __file__ as entry_file
 from flintstream.jobs.entry import run_entry
 from flintstream.jobs.supervise import LIFELINE
 
+OURS = (__file__, entry_file, runpy.__file__, "<frozen runpy>", "<frozen importlib.util>")
+
 
 class _Termination:
     """Turns other signals into what Ctrl-C is, and remembers which one it was."""
@@ -55,10 +57,13 @@ def main(argv: list[str]) -> int:
         _run(kind, name, arguments, entry)
     except KeyboardInterrupt:
         return 128 + (termination.number or signal.SIGINT)
-    except SystemExit:
-        if termination.number is None:
-            raise
-        return 128 + termination.number
+    except SystemExit as leaving:
+        if termination.number is not None:
+            return 128 + termination.number
+        if leaving.code and not log.has_begun:
+            # It was called in a wrong way, say: it would leave so again and again.
+            log.ended(leaving, may_restart=False)
+        raise
     except BaseException as error:
         error = error.with_traceback(_of_the_program(error))
         # A program that does not even get to its job is wrong, unless it did before.
@@ -71,7 +76,10 @@ def main(argv: list[str]) -> int:
 def told(error: BaseException) -> str:
     """Return what the user is shown: one line for our own errors, with what they say besides; else the traceback."""
     if not isinstance(error, FlintstreamError):
-        return "".join(traceback.format_exception(error))
+        is_of_program = error.__traceback__ is None or error.__traceback__.tb_frame.f_code.co_filename not in OURS
+        # Of a program that could not even be loaded, the lines that tried to are of no use.
+        lines = traceback.format_exception(error) if is_of_program else traceback.format_exception_only(error)
+        return "".join(lines)
     notes: list[str] = getattr(error, "__notes__", [])
     return "\n".join([f"flintstream: {type(error).__name__}: {error}", *notes, ""])
 
@@ -91,8 +99,7 @@ def _run(kind: str, name: str, arguments: list[str], entry: str | None) -> None:
 def _of_the_program(error: BaseException) -> TracebackType | None:
     """Return the traceback from the program's own first frame on."""
     trace = error.__traceback__
-    ours = (__file__, entry_file, runpy.__file__, "<frozen runpy>")
-    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename in ours:
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename in OURS:
         trace = trace.tb_next
     return trace
 

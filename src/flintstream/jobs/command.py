@@ -10,8 +10,10 @@ Flink: the command `flink` (CliFrontend), and the scripts that start a cluster.
 from __future__ import annotations
 
 import importlib.metadata
+import io
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -26,7 +28,7 @@ from flintstream.jobs import (
     command_state,
 )
 from flintstream.jobs.launch import PASSING
-from flintstream.jobs.shown import INTERRUPTED, MISUSED
+from flintstream.jobs.shown import FAILED, INTERRUPTED, MISUSED
 
 app = typer.Typer(
     name="flintstream",
@@ -37,7 +39,7 @@ app = typer.Typer(
 JOBS, PROGRAMS, MACHINE = "Jobs", "Programs", "This machine"
 app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_run.run)
 app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_run.explain)
-app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_bench.bench)
+app.command(context_settings=command_bench.MIXED, rich_help_panel=PROGRAMS)(command_bench.bench)
 app.command(context_settings=PASSING, rich_help_panel=PROGRAMS)(command_run.demo)
 app.command("list", rich_help_panel=JOBS)(command_jobs.list_jobs)
 app.command(rich_help_panel=JOBS)(command_jobs.show)
@@ -71,13 +73,48 @@ def options(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit status."""
+    words = _completed(list(sys.argv[1:] if argv is None else argv))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of jobs may have letters that a terminal does not know.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(None if argv is None else list(argv), prog_name="flintstream")
+        if "--json" in words[: words.index("--") if "--" in words else None]:
+            return _for_a_program(words)
+        app(words, prog_name="flintstream")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else MISUSED if end.code else 0
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
+
+
+def _completed(words: list[str]) -> list[str]:
+    """Let `stop JOB --savepoint` do without a place, which the parser knows no option for."""
+    if words[:1] != ["stop"]:
+        return words
+    following = [*words[1:], "-"]
+    return [
+        f"{word}=" if word == "--savepoint" and after.startswith("-") else word
+        for word, after in zip(words, following, strict=True)
+    ]
+
+
+def _for_a_program(words: list[str]) -> int:
+    """Run a command whose caller reads JSON: that it was called in a wrong way is told so, too."""
+    try:
+        status = app(words, prog_name="flintstream", standalone_mode=False)
+    except typer.Abort:
+        what, code, status = "nobody said yes", "aborted", FAILED
+    except Exception as error:
+        # All errors of the parser have this method; their classes depend on its release.
+        told: Callable[[], str] | None = getattr(error, "format_message", None)
+        if told is None:
+            raise
+        what, code, status = told(), "usage", MISUSED
+    else:
+        return status if isinstance(status, int) else 0
+    sys.stderr.write(json.dumps({"error": what, "code": code}) + "\n")
+    return status
 
 
 if __name__ == "__main__":

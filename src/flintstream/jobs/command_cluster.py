@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flintstream.jobs.command_reach import home_of, manager_at
+from flintstream.jobs.command_reach import check_readable, home_of, manager_at
 from flintstream.jobs.leader import leader_of
 from flintstream.jobs.options import AsJson, Home, Manager
 from flintstream.jobs.server import PORT, serve, start_detached, stop_running
@@ -92,6 +92,7 @@ def stop(
 ) -> None:
     """Stop the manager of the home; its jobs run on, and the next manager takes them up."""
     folder = home_of(home)
+    check_readable(folder)
     with waiting("stopping the manager"):
         was_there = stop_running(folder, cancel_jobs=cancel_jobs, timeout=patience)
     if as_json:

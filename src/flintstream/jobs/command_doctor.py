@@ -25,7 +25,10 @@ def doctor(
         list[str] | None,
         typer.Option("--checkpoint-dir", metavar="DIR", help="A directory where state is to go; may be repeated."),
     ] = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port that a manager is to listen at.")] = PORT,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, envvar="FLINTSTREAM_PORT", help="The port that a manager is to listen at."),
+    ] = PORT,
     manager: Manager = None,
     home: Home = None,
     as_json: AsJson = False,

@@ -7,6 +7,7 @@ Flink: the actions `list`, `stop` and `cancel` of the command line.
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,12 +24,14 @@ from flintstream.jobs.command_reach import SHORT_ID, Directory, Managed, managed
 from flintstream.jobs.command_show import LIST_NAMES, list_row, picture_of, show_directory, show_picture, watch
 from flintstream.jobs.options import AsJson, Home, Job, ManagedJob, Manager, Orphans, Patience
 from flintstream.jobs.shown import show_json, show_table, telling, waiting
+from flintstream.jobs.spec import check_parallelism
 from flintstream.jobs.view import JobView
 from flintstream.state.storage_remote import storage_at
 
 TAIL_BYTES = 1 << 20
 AUTO = "auto"
 LATEST = "latest"
+_NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
 @telling
@@ -60,8 +63,14 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a job: status, throughput, operators, latency, checkpoints."""
+    if watches and as_json:
+        what = "--json prints one document, and --watch goes on"
+        raise InvalidArgumentError(describe(what, None, "leave one of them out"))
     target = target_of(job, manager, home)
     if isinstance(target, Directory):
+        if watches:
+            what = "--watch is for jobs of a manager; a directory only tells of its last epoch"
+            raise InvalidArgumentError(describe(what, None, "leave it out"))
         document = directory_document(target.path)
         show_json(document) if as_json else show_directory(document)
         return
@@ -147,8 +156,8 @@ def _logged(target: Managed, stream: str, start: int | None) -> tuple[int, str]:
 def stop(
     job: Job,
     savepoint: Annotated[
-        str | None, typer.Option(help="Where its last savepoint goes; else where the program or the manager says.")
-    ] = None,
+        str, typer.Option(help="Where its last savepoint goes; if not said, where the program or the manager says.")
+    ] = "",
     drain: Annotated[bool, typer.Option(help="Let event time end first, so that windows and timers fire.")] = False,
     patience: Patience = 60.0,
     manager: Manager = None,
@@ -159,9 +168,9 @@ def stop(
     target = target_of(job, manager, home)
     with waiting("the job takes its last savepoint"):
         if isinstance(target, Managed):
-            path = target.client.stop(target.view.id, absolute(savepoint), drain, timeout=patience)
+            path = target.client.stop(target.view.id, absolute(savepoint or None), drain, timeout=patience)
         else:
-            path = savepoints.stop(target.path, savepoint, drain=drain, timeout=patience)
+            path = savepoints.stop(target.path, savepoint or None, drain=drain, timeout=patience)
     if as_json:
         show_json({"savepoint": path})
     else:
@@ -192,7 +201,9 @@ def rescale(
     job: ManagedJob,
     parallelism: Annotated[str, typer.Option("-p", "--parallelism", help="A number, or auto: by the backlog.")],
     least: Annotated[int, typer.Option(min=1, help="With auto: never below this.")] = 1,
-    most: Annotated[int | None, typer.Option(min=1, help="With auto: never above this.")] = None,
+    most: Annotated[
+        int | None, typer.Option(min=1, help="With auto: never above this; the manager's slots without it.")
+    ] = None,
     patience: Patience = 120.0,
     manager: Manager = None,
     home: Home = None,
@@ -203,14 +214,13 @@ def rescale(
     target = managed(job, manager, home)
     with waiting("the job goes on with another parallelism"):
         if wanted is None:
-            assert most is not None
             view = target.client.rescale_auto(target.view.id, least, most)
         else:
             view = target.client.rescale(target.view.id, wanted, timeout=patience)
     if as_json:
         show_json(view.as_dict())
     elif wanted is None:
-        typer.echo(f"parallelism follows the backlog, from {least} to {most}")
+        typer.echo(f"parallelism follows the backlog, {view.scaling}")
     else:
         typer.echo(f"parallelism {wanted}")
 
@@ -218,16 +228,16 @@ def rescale(
 def _parallelism(text: str, least: int, most: int | None) -> int | None:
     """Return a parallelism, None for one that follows the backlog."""
     if text == AUTO:
-        if most is None or least > most:
-            what = f"--parallelism auto goes from {least} to {'nowhere' if most is None else most}"
-            raise InvalidArgumentError(describe(what, None, "give --least and --most, the least first"))
+        if most is not None and least > most:
+            what = f"--parallelism auto goes from {least} to {most}"
+            raise InvalidArgumentError(describe(what, None, "give the least first"))
         return None
     if most is not None or least != 1:
         what = "--least and --most are for --parallelism auto"
         raise InvalidArgumentError(describe(what, None, "leave them out, or write --parallelism auto"))
-    if not text.isdigit() or int(text) < 1:
-        raise InvalidArgumentError(describe(f"--parallelism is {text!r}", None, "give 1 or more, or auto"))
-    return int(text)
+    if not _NUMBER.fullmatch(text):
+        raise InvalidArgumentError(describe(f"--parallelism is {text[:100]!r}", None, "give 1 or more, or auto"))
+    return check_parallelism(int(text))
 
 
 @telling

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from flintstream.errors import InvalidArgumentError, NoManagerError, UnknownJobError, describe
+from flintstream.errors import EnvironmentSetupError, InvalidArgumentError, UnknownJobError, describe
 from flintstream.jobs.client import Client, find_manager
 from flintstream.jobs.leader import leader_of
 from flintstream.jobs.view import JobView
@@ -28,7 +28,27 @@ SHORT_ID = 8
 
 def home_of(given: str | None) -> Path:
     """Return the home of the manager on this machine: what was given, else what the environment says."""
-    return Path(given or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).expanduser().absolute()
+    text = given or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        what, remedy = f"nobody knows whose home {text!r} is", f"give --home DIR, or set {HOME_VARIABLE}"
+        raise InvalidArgumentError(describe(what, None, remedy)) from None
+
+
+def check_readable(home: Path) -> None:
+    """Refuse a home in which nobody can see whether a manager runs; one that is not there has none.
+
+    Raises:
+        EnvironmentSetupError: it is someone else's, or no directory.
+    """
+    try:
+        if not home.exists() or (home.is_dir() and os.access(home, os.R_OK | os.X_OK)):
+            return
+    except OSError:
+        pass  # what is above it cannot be read
+    what, remedy = "the manager's home cannot be read", "ask as the user who started the manager, or name another home"
+    raise EnvironmentSetupError(describe(what, str(home), remedy))
 
 
 def manager_at(url: str | None, home: str | None) -> Client:
@@ -36,14 +56,14 @@ def manager_at(url: str | None, home: str | None) -> Client:
 
     Raises:
         NoManagerError: there is none.
+        EnvironmentSetupError: the home cannot be read.
     """
     url = url or os.environ.get(MANAGER_VARIABLE) or None
     folder = home_of(home)
     if url is not None:
         return Client(url, token_for(url, folder))
     if leader_of(folder) is None:
-        remedy = "start one: flintstream cluster start; or name one: --manager URL"
-        raise NoManagerError(describe("no manager runs on this machine", f"looked in {folder}", remedy))
+        check_readable(folder)
     return find_manager(folder)
 
 

@@ -98,6 +98,9 @@ def list_all(
     if as_json:
         show_json(found)
         return
+    if not found:
+        typer.echo(f"no savepoints in {target.path}")
+        return
     names = ("savepoint", "taken (UTC)", "job", "epoch", "release", "parent", "rows", "size", "tags")
     show_table(
         names,
@@ -117,6 +120,9 @@ def _list_of_job(target: Managed, tag: str | None, as_json: bool) -> None:
     found = [each for each in entries if tag is None or tag in each.get("tags", ())]
     if as_json:
         show_json(found)
+        return
+    if not found:
+        typer.echo(f"job {target.view.name!r} has no savepoints")
         return
     rows = [
         (each["path"], moment(each["taken_ms"]), each["epoch"], size(each["bytes"]), " ".join(each["tags"]) or "-")
@@ -230,7 +236,7 @@ def restore(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a program from a savepoint; the same as `flintstream run --from-savepoint`."""
+    """Run a program from a savepoint, as `flintstream run --from-savepoint` does, which has more options."""
     savepoints.show(path)
     run(
         context,

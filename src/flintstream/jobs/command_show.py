@@ -25,6 +25,7 @@ COLOURS = {
 }  # fmt: skip
 LIST_NAMES = ("job", "name", "status", "submitted (UTC)", "up", "parallelism", "restarts", "records/s")
 WATCH_SECONDS = 1.0
+MOST_NAME = 60
 Document = Mapping[str, Any]
 
 
@@ -34,9 +35,18 @@ def list_row(view: JobView, status: Document, now_ms: int) -> tuple[object, ...]
     up = None if view.started_ms is None else until - view.started_ms
     rate = None if view.has_ended else status.get("records_in_per_second")
     return (
-        view.id[:SHORT_ID], view.name, view.status, moment(view.submitted_ms), span(up),
+        view.id[:SHORT_ID], short(view.name), view.status, moment(view.submitted_ms), span(up),
         "-" if view.parallelism is None else str(view.parallelism), str(view.restarts), number(rate),
     )  # fmt: skip
+
+
+def short(name: str) -> str:
+    """Return a job's name as it stands in a list, beside other things.
+
+    >>> short("orders"), len(short("orders" * 100))
+    ('orders', 60)
+    """
+    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
 
 
 def picture_of(view: JobView, status: Document, plan: Document, now_ms: int) -> RenderableType:

@@ -24,7 +24,7 @@ from flintstream.api.explain_only import VARIABLE as EXPLAIN_VARIABLE
 from flintstream.errors import InvalidArgumentError, JobError, describe
 from flintstream.jobs.shown import show_json
 from flintstream.jobs.spec import JobSpec
-from flintstream.jobs.supervise import child_command, supervise
+from flintstream.jobs.supervise import child_command, no_program, supervise
 
 # What comes behind the program is the program's own.
 PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -99,12 +99,16 @@ def spec_of(given: Given) -> JobSpec:
     Raises:
         InvalidArgumentError: there is no such program.
     """
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        what = "the directory in which this command was typed is gone"
+        raise InvalidArgumentError(describe(what, None, "go to another one")) from None
     program = None
     if not given.is_module:
-        path = Path(given.program).absolute()
+        path = here / given.program
         if not path.exists():
-            what, remedy = f"there is no program {given.program!r}", "give the path of a script"
-            raise InvalidArgumentError(describe(what, None, remedy))
+            raise no_program(given.program)
         program = str(path)
     inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     importable = [
@@ -121,7 +125,7 @@ def spec_of(given: Given) -> JobSpec:
         parallelism=given.parallelism,
         savepoint=None if given.savepoint is None else _absolute(given.savepoint),
         allow_non_restored=given.drops_orphans,
-        working_directory=str(Path.cwd()),
+        working_directory=str(here),
         environment={**inherited, **given.environment()},
         python_path=tuple(importable),
     )
@@ -134,8 +138,7 @@ def explained(given: Given) -> dict[str, Any]:
         JobError: it failed before, or it has none.
     """
     if not given.is_module and not Path(given.program).exists():
-        what, remedy = f"there is no program {given.program!r}", "give the path of a script"
-        raise InvalidArgumentError(describe(what, None, remedy))
+        raise no_program(given.program)
     command = child_command(given.program, given.arguments, is_module=given.is_module, entry=given.entry)
     with tempfile.TemporaryDirectory(prefix="flintstream-explain-") as folder:
         told = Path(folder) / "plan.json"

@@ -12,14 +12,14 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from flintstream.errors import EnvironmentSetupError, InvalidArgumentError, describe
-from flintstream.model.restart import PREFIX, check_key, known_keys, unused_keys
+from flintstream.model.restart import PREFIX, TYPE, check_key, known_keys, unused_keys
 from flintstream.model.secrets import hidden, hidden_arguments
 
 MOST_NAME = 200
@@ -94,14 +94,7 @@ class JobSpec:
         for name in self.environment:
             if not _VARIABLE.fullmatch(name) or name in OWN_VARIABLES:
                 _refuse(f"{name!r} cannot be a variable of the program's environment", "give it another name")
-        known = known_keys()
-        for key, value in self.restart_settings.items():
-            if key not in known:
-                _refuse(f"there is no setting {key!r}", f"here: {', '.join(known)}")
-            check_key(key, value)
-        unused = unused_keys(self.restart_settings)
-        if unused:
-            _refuse(f"{', '.join(unused)} would have no effect", "name the strategy that has it")
+        check_restart(self.restart_settings)
 
     @property
     def restart_settings(self) -> dict[str, str]:
@@ -179,10 +172,28 @@ def check_parallelism(value: int) -> int:
     return value
 
 
+def check_restart(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return keys `restart-strategy.*` that were given from outside a program, or refuse them."""
+    known = known_keys()
+    for key, value in settings.items():
+        if key not in known:
+            _refuse(f"{key!r} cannot be set from outside the program", f"here: {', '.join(known)}")
+        try:
+            check_key(key, value)
+        except InvalidArgumentError as error:
+            # The line that it names is not the user's, who wrote none.
+            clauses = [clause for clause in str(error).split("; ") if clause != error.location]
+            raise InvalidArgumentError("; ".join(clauses)) from None
+    unused = unused_keys(settings)
+    if unused:
+        _refuse(f"{', '.join(unused)} would have no effect", f"set {TYPE} to the strategy that has it")
+    return settings
+
+
 def check_program(spec: JobSpec, files: Path | None) -> None:
     """Refuse a job whose program is not there."""
     base = Path(spec.working_directory) if spec.working_directory is not None else files
-    if spec.working_directory is not None and not Path(spec.working_directory).is_dir():
+    if spec.working_directory is not None and not _is_there(Path(spec.working_directory), Path.is_dir):
         what = f"there is no directory {spec.working_directory!r}"
         _refuse(what, "name one in which the program can run")
     if spec.program is None:
@@ -192,30 +203,52 @@ def check_program(spec: JobSpec, files: Path | None) -> None:
         _refuse(what, "give its whole path, or a working directory")
     # What was uploaded comes before what lies where the program runs.
     places = [each / spec.program for each in (files, base) if each is not None] or [Path(spec.program)]
-    if not any(place.exists() for place in places):
+    if not any(_is_there(place, Path.exists) for place in places):
         _refuse(f"there is no program {spec.program!r}", "give the path of a script")
+
+
+def _is_there(path: Path, look: Callable[[Path], bool]) -> bool:
+    try:
+        return look(path)
+    except OSError:
+        return False  # no file system could have a file of that name, or whoever asks may not see it
 
 
 def token_of(home: Path) -> str:
     """Return the word by which clients prove that they may read a manager's home; made if there is none.
 
     Raises:
-        EnvironmentSetupError: the file is there, and empty.
+        EnvironmentSetupError: the file is there, and empty; or the home cannot be written.
     """
     path = home / "token"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        staged = home / f".token.{secrets.token_hex(8)}"
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _make_token(home, path)
+        found = path.read_text().strip()
+    except OSError as error:
+        raise unusable_home(home, error) from None
+    if not found:
+        raise EnvironmentSetupError(describe("the manager's token is empty", str(path), "remove the file"))
+    return found
+
+
+def _make_token(home: Path, path: Path) -> None:
+    staged = home / f".token.{secrets.token_hex(8)}"
+    try:
         with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(32) + "\n")
         # Whole or not at all, and of several who make one the first.
         with suppress(FileExistsError):
             os.link(staged, path)
-        staged.unlink()
-    found = path.read_text().strip()
-    if not found:
-        raise EnvironmentSetupError(describe("the manager's token is empty", str(path), "remove the file"))
-    return found
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def unusable_home(home: Path, error: OSError) -> EnvironmentSetupError:
+    """Return the error that tells why nothing can be written into a home."""
+    what = f"the manager's home cannot be used ({error.strerror})"
+    return EnvironmentSetupError(describe(what, str(error.filename or home), "mend it, or name another: --home DIR"))
 
 
 def read_spec(path: Path) -> JobSpec:

@@ -25,7 +25,8 @@ from flintstream.engine.restart import now_ms
 from flintstream.engine.restart_log import VARIABLE, RestartLog
 from flintstream.engine.supervisor import Supervisor, is_there
 from flintstream.errors import InvalidArgumentError, describe
-from flintstream.model.restart import TYPE, check_key, known_keys, strategy_of, unused_keys
+from flintstream.jobs.spec import check_restart
+from flintstream.model.restart import strategy_of
 
 LIFELINE = "FLINTSTREAM_LIFELINE"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -89,10 +90,10 @@ def supervise(
     Raises:
         InvalidArgumentError: a setting is wrong, or there is no such script.
     """
-    imposed = strategy_of(_checked(settings or {}))
+    imposed = strategy_of(check_restart(settings or {}))
     path = Path(program)
     if not is_module and not path.is_file() and not (entry is not None and path.is_dir()):
-        raise InvalidArgumentError(describe(f"there is no program {program!r}", None, "give the path of a script"))
+        raise no_program(program)
     command = child_command(program, arguments, is_module=is_module, entry=entry)
     near, far = os.pipe()
     with tempfile.TemporaryDirectory(prefix="flintstream-run-") as folder:
@@ -116,18 +117,9 @@ def child_command(program: str, arguments: Sequence[str], *, is_module: bool, en
     return [sys.executable, "-m", "flintstream.jobs.child", *chosen, kind, program, *arguments]
 
 
-def _checked(settings: Mapping[str, str]) -> Mapping[str, str]:
-    known = known_keys()
-    for key, text in settings.items():
-        if key not in known:
-            what = f"{key!r} cannot be set from outside the program"
-            raise InvalidArgumentError(describe(what, None, f"set it in the program; here: {', '.join(known)}"))
-        check_key(key, text)
-    unused = unused_keys(settings)
-    if unused:
-        what = f"{', '.join(unused)} would have no effect"
-        raise InvalidArgumentError(describe(what, None, f"set {TYPE} to the strategy that has it"))
-    return settings
+def no_program(program: str) -> InvalidArgumentError:
+    """Return the error that says that a program is not there."""
+    return InvalidArgumentError(describe(f"there is no program {program!r}", None, "give the path of a script"))
 
 
 def _tell(text: str) -> None:
