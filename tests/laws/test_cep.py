@@ -25,11 +25,15 @@ pytestmark = pytest.mark.timeout(900)
 MISSES = OutputTag("misses")
 
 
-class Say(PatternProcessFunction, TimedOutPartialMatchHandler):
-    """Tells all there is to know about matches and partial matches that timed out."""
+class SayMatches(PatternProcessFunction):
+    """Tells all there is to know about matches."""
 
     def process_match(self, match, ctx):
         yield "match", _numbers(match), ctx.timestamp()
+
+
+class Say(SayMatches, TimedOutPartialMatchHandler):
+    """Tells all there is to know about matches and partial matches that timed out."""
 
     def process_timed_out_match(self, match, ctx):
         yield "timeout", _numbers(match), ctx.timestamp()
@@ -55,8 +59,17 @@ def _outputs(stream: Any, pattern: Pattern) -> Outputs:
 
 
 def three_steps(left: DataStream, right: DataStream) -> Outputs:
+    return _outputs(left.key_by("key"), _three_steps())
+
+
+def _three_steps() -> Pattern:
     pattern = Pattern.begin("a").where(_is(0)).followed_by("b").where(_is(1)).followed_by_any("c").where(_is(2))
-    return _outputs(left.key_by("key"), pattern.within("15ms"))
+    return pattern.within("15ms")
+
+
+def three_steps_unheard(left: DataStream, right: DataStream) -> Outputs:
+    """The same, and nobody hears of what comes to nothing: partial matches need not end at a moment of their own."""
+    return {"main": CEP.pattern(left.key_by("key"), _three_steps()).process(SayMatches())}
 
 
 def three_steps_in_columns(left: DataStream, right: DataStream) -> Outputs:
@@ -86,7 +99,14 @@ def without_keys(left: DataStream, right: DataStream) -> Outputs:
     return _outputs(left, Pattern.begin("a").where(_is(0)).next("b").where(_is(1)).optional().next("c").within(30))
 
 
-PROGRAMS = [three_steps, three_steps_in_columns, loops_that_skip, what_does_not_follow, without_keys]
+PROGRAMS = [
+    three_steps,
+    three_steps_unheard,
+    three_steps_in_columns,
+    loops_that_skip,
+    what_does_not_follow,
+    without_keys,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -105,6 +125,15 @@ def test_conditions_on_columns_are_conditions(split, bound, way):
     assert list(run(three_steps_in_columns, records, way, local_env).values()) == [main, late, misses]
     by_records = list(run(three_steps_as_objects, records, way, local_env).values())
     assert [by_records[0], by_records[2]] == [main, misses]
+
+
+@law(10)
+@given(split=LONG_SPLIT, bound=st.integers(0, 12), way=ways())
+def test_matches_are_the_same_whether_or_not_anybody_hears_of_the_others(split, bound, way):
+    records = Input(numbered([split]), bound=bound)
+    heard = run(three_steps, records, PLAIN, local_env)["three_steps main"]
+    unheard = run(three_steps_unheard, records, way, local_env)["three_steps_unheard main"]
+    assert unheard == [each for each in heard if each[0] == "match"]
 
 
 @law(6)

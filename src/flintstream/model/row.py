@@ -6,7 +6,7 @@ only describe them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, cast
 
@@ -62,6 +62,21 @@ class Row:
             return row
 
         return build
+
+    @staticmethod
+    def build_all(names: list[str] | None, many: Iterable[Sequence[Any]]) -> list[Row]:
+        """Return rows of one shape from the values of each: quicker than a `builder`, which is called for each."""
+        new, insert = Row.__new__, RowKind.INSERT
+        cells: Iterable[list[Any]] = map(list, many)
+        rows: list[Row] = []
+        append = rows.append
+        for values in cells:
+            row = new(Row)
+            row._fields = names
+            row._values = values
+            row._row_kind = insert
+            append(row)
+        return rows
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:

@@ -1,8 +1,10 @@
 """The operator that finds patterns: brings records into the order of time and gives them to the matcher, key by key.
 
 In event time a record waits as a column until the watermark has passed it; a stretch of the input is then worked
-through in one loop by (time, key), together with the moments at which the time of partial matches is over. A key has
-state only while it has partial matches, so a record that begins no match and meets none costs a look-up and one call.
+through in one loop by (time, key), together with the moments at which the time of partial matches is over. Where
+nothing comes of such a moment, partial matches go when their key's next record comes, or all at once after a piece of
+the input. A key has state only while it has partial matches, so a record that begins no match and meets none costs a
+look-up and one call.
 
 Flink: CepOperator.
 Differs from Flink: a partial match ends at the very moment that its time is over, not at the next watermark or record;
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from itertools import compress, repeat
+from itertools import compress, count, repeat
 from typing import Any
 
 import numpy as np
@@ -21,15 +23,18 @@ import numpy as np
 from flintstream.errors import JobError, describe
 from flintstream.model.cep import Pattern
 from flintstream.model.cep_functions import NearMiss, PatternProcessFunction, TimedOutPartialMatchHandler
+from flintstream.model.cep_skip import SkipKind
 from flintstream.model.context import TimeDomain
 from flintstream.model.tags import OutputTag
 from flintstream.model.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flintstream.ops.batch import I64, NO_TIMESTAMP, Batch
+from flintstream.ops.cep_choices import Choice
 from flintstream.ops.cep_judge import Flags, Judge, Verdict
 from flintstream.ops.cep_match import Known, Matcher, matched
-from flintstream.ops.cep_nodes import compile_pattern
+from flintstream.ops.cep_nodes import Automaton, compile_pattern
 from flintstream.ops.cep_state import Partial, Partials
 from flintstream.ops.cep_table import PartialsTable
+from flintstream.ops.cep_timers import ExpiryTimers
 from flintstream.ops.context import OperatorRuntimeContext
 from flintstream.ops.keyed import PIECE, TimedOperator
 from flintstream.ops.operator import OperatorContext, Output
@@ -39,6 +44,9 @@ from flintstream.ops.waiting import held_pairs, on_time
 from flintstream.ops.window import end_record_span
 from flintstream.state.codec import decode
 from flintstream.state.held import Held, HeldTable
+
+_Record = tuple[int, int, Any, Any, Known | None]
+"""Index in its piece, time, key, value, and what is known of it."""
 
 
 class _MatchContext(PatternProcessFunction.Context):
@@ -71,9 +79,14 @@ class PatternOperator(TimedOperator):
         self._misses: list[NearMiss] = []
 
     def open(self, ctx: OperatorContext) -> None:
+        automaton = compile_pattern(self._pattern)
+        self._on_timeout: Callable[..., Any] | None = None
+        if isinstance(self._function, TimedOutPartialMatchHandler):
+            self._on_timeout = self._function.process_timed_out_match
+        self._is_silent = self._on_timeout is None and self._miss_tag is None
+        self._expiries = self._sweeping(automaton, ctx)
         super().open(ctx)
         runtime = OperatorRuntimeContext(ctx, keyed=True)
-        automaton = compile_pattern(self._pattern)
         self._opened = [each for condition in automaton.conditions for each in condition.functions]
         self._opened.append(self._function)
         for function in self._opened:
@@ -86,10 +99,16 @@ class PatternOperator(TimedOperator):
         self._table = ctx.backend.table(f"{ctx.uid}/#partial-matches", PartialsTable)
         self._timeouts = self.timers.processing if self._by_clock else self.timers.event
         self._match_ctx = _MatchContext()
-        self._on_timeout: Callable[..., Any] | None = None
-        if isinstance(self._function, TimedOutPartialMatchHandler):
-            self._on_timeout = self._function.process_timed_out_match
-        self._is_silent = self._on_timeout is None and self._miss_tag is None
+
+    def _sweeping(self, automaton: Automaton, ctx: OperatorContext) -> ExpiryTimers | None:
+        """Return the timers of a pattern that goes by event time and of which nothing comes when time is over."""
+        window = automaton.window_ms
+        is_heard = not self._is_silent or any(node.is_pending for node in automaton.nodes.values())
+        if window is None or self._by_clock or is_heard or automaton.has_gaps:
+            return None
+        if self._pattern.skip_strategy.kind is not SkipKind.NO_SKIP:
+            return None  # a match may wait for an earlier partial one to be over
+        return ctx.backend.table(f"{ctx.uid}/#event-timers", lambda: ExpiryTimers("event", window))
 
     def close(self) -> None:
         for function in self._opened:
@@ -109,7 +128,10 @@ class PatternOperator(TimedOperator):
                 due = due.take(np.lexsort((due.places, due.times)))
                 for start in range(0, len(due.times), PIECE):
                     self._play(due.slice(start, start + PIECE), run, emissions)
-            self._time_out(run.end, MAX_TIMESTAMP, run, emissions)
+            if self._expiries is None:
+                self._time_out(run.end, MAX_TIMESTAMP, run, emissions)
+            else:
+                self._sweep(self._expiries, run.end)
         if emissions.rows:
             emit_tagged(emissions.batch(run), out)
 
@@ -129,7 +151,7 @@ class PatternOperator(TimedOperator):
             self._held.add(held_pairs(batch, self.ctx.backend.max_parallelism))
 
     def _play(self, due: Held, run: Run, emissions: Emissions) -> None:
-        """The hot loop: one comparison, one look-up and one call for a record that has nothing to do with a match."""
+        """Give a piece of the records that are due to the matcher."""
         keys = decode(due.values.field(0), due.kind[1][0])
         verdict = self._judge.judge(due.values.field(1), due.kind[1][1])
         known: Iterable[Known | None] = verdict.known
@@ -138,16 +160,27 @@ class PatternOperator(TimedOperator):
             due, keys = due.take(chosen), list(map(keys.__getitem__, chosen.tolist()))
             known = list(map(list(known).__getitem__, chosen.tolist()))
         self._matcher.tests = verdict.tests
-        table, timers, rows, take = self._table, self._timeouts, emissions.rows, self._take
-        begins, begin, begun = self._matcher.begins, self._begin(verdict), self._matcher.begun
-        look = table.data.finder()
-        steps = np.searchsorted(run.watermarks, due.times).tolist()
         values = decode(due.values.field(1), due.kind[1][1])
-        records = zip(due.times.tolist(), due.places.tolist(), steps, keys, values, known, strict=False)
-        for time, place, step, key, value, truth in records:
+        self._loop(due, zip(count(), due.times.tolist(), keys, values, known, strict=False), verdict, run, emissions)
+        if self._expiries is not None and len(due.times):
+            self._sweep(self._expiries, int(due.times[-1]))
+
+    def _loop(self, due: Held, records: Iterable[_Record], verdict: Verdict, run: Run, emissions: Emissions) -> None:
+        """The hot loop: for a record that has nothing to do with a match a few comparisons, a look-up and its tests."""
+        table, timers, rows, take, backend = self._table, self._timeouts, emissions.rows, self._take, self.backend
+        begins, begin, begun = self._matcher.begins, self._begin(verdict), self._matcher.begun
+        look, glance, tests = table.data.finder(), self._matcher.glance, verdict.tests
+        drops, places, steps = self._expiries is not None, due.places, np.searchsorted(run.watermarks, due.times)
+        for index, time, key, value, truth in records:
             if timers.due <= time:
-                self._time_out(time, place, run, emissions)
+                self._time_out(time, int(places[index]), run, emissions)
+            backend.key = key
             partials: Any = look(key)
+            if partials is not None:
+                if type(partials) is tuple:
+                    partials = table.of(key)
+                if drops and (timer := partials.timer) is not None and timer <= time:
+                    partials = self._drop(key, partials, time)
             if partials is None:
                 if begin is not None:
                     if not begin(value):
@@ -155,12 +188,37 @@ class PatternOperator(TimedOperator):
                     truth = begun if truth is None else truth
                 elif not begins(value, time, truth):
                     continue
-            elif type(partials) is tuple:
-                partials = table.of(key)
+            elif truth is None:
+                choice = partials.glance or glance(partials)
+                while type(choice) is Choice:
+                    holds = tests[choice.number](value)
+                    answer = choice.yes if holds else choice.no
+                    choice = choice.grow(bool(holds)) if answer is None else answer
+                seen: Any = choice
+                if seen.is_idle:
+                    continue
+                truth = seen.known
             start = len(rows)
             take(key, partials, value, time, truth, rows)
             if len(rows) > start:
-                emissions.end_timer(start, step, time, place, time)
+                emissions.end_timer(start, int(steps[index]), time, int(places[index]), time)
+
+    def _sweep(self, expiries: ExpiryTimers, time: int) -> None:
+        """Drop the partial matches whose time is over; a record may have found them first, and have left the timer."""
+        of = self._table.of
+        for key in expiries.sweep(time):
+            partials = of(key)
+            if partials is not None and partials.timer is not None and partials.timer <= time:
+                self._drop(key, partials, time)
+
+    def _drop(self, key: Any, partials: Partials, time: int) -> Partials | None:
+        """Drop the partial matches of a key whose time is over, where nothing comes of it; return what is left."""
+        if not self._matcher.drop(partials, time):
+            self._table.delete(key)
+            return None
+        partials.timer = None
+        self._keep(key, partials)
+        return partials
 
     def _touched(self, keys: list[Any], begins: Flags, heard: Flags | None) -> I64:
         """Return the indices of records that may begin a match, or whose keys have or may get one."""
@@ -191,6 +249,7 @@ class PatternOperator(TimedOperator):
         records = zip(batch.keys.rows(), batch.values.rows(), verdict.known, strict=False)
         for index, (key, value, truth) in enumerate(records):
             start = len(emissions.rows)
+            self.backend.key = key
             partials = table.of(key)
             if partials is not None and partials.timer is not None and partials.timer <= now:
                 self._timeouts.unregister(key, None, partials.timer)
@@ -203,7 +262,6 @@ class PatternOperator(TimedOperator):
     def _take(
         self, key: Any, partials: Partials | None, value: Any, time: int, known: Known | None, rows: list[Any]
     ) -> None:
-        self.backend.key = key
         is_new = partials is None
         if partials is None:
             partials = Partials()
@@ -221,8 +279,8 @@ class PatternOperator(TimedOperator):
                 self._timeouts.unregister(key, None, timer)
             self._table.delete(key)
             return
-        expiry = self._matcher.expiry(partials)
         # A timer that comes too early finds nothing, and sets the next one.
+        expiry = self._matcher.expiry(partials) if timer is None or self._matcher.has_gaps else None
         if expiry is not None and (timer is None or expiry < timer):
             if timer is not None:
                 self._timeouts.unregister(key, None, timer)

@@ -15,19 +15,26 @@ from flintstream.errors import JobError, describe
 from flintstream.model.cep_conditions import ConditionContext
 from flintstream.model.cep_functions import Match, NearMiss
 from flintstream.model.cep_skip import AfterMatchSkipStrategy, SkipKind
-from flintstream.ops.cep_choices import Choice, Outcome, choice_of
+from flintstream.ops.cep_choices import Choice, Glance, Outcome, choice_of, glance_of
 from flintstream.ops.cep_nodes import Action, Automaton
 from flintstream.ops.cep_state import Event, Link, Partial, Partials, chain
 
 Known = Sequence[bool | None]
 """Of each condition whether it holds for a record; None if that is not known."""
+_MOST_GLANCES = 64
+"""For so many sets of places it is known what to ask; where there are more, each partial match is asked."""
+_new = tuple.__new__
+"""Makes a `Partial` out of a tuple in half the time that its own constructor needs."""
 
 
 def matched(link: Link) -> Match:
     """Return the records of a match by stage."""
     match: Match = {}
     for _, name, event in reversed(list(chain(link))):
-        match.setdefault(name, []).append(event[2])
+        if name in match:
+            match[name].append(event[2])
+        else:
+            match[name] = [event[2]]
     return match
 
 
@@ -48,14 +55,14 @@ class _Context(ConditionContext):
         return self.now
 
 
-class _Trees(dict[str, Choice | Outcome]):
+class _Trees(dict[str, Choice[Outcome] | Outcome]):
     """What to ask at each place, made when it is first reached."""
 
     def __init__(self, automaton: Automaton) -> None:
         super().__init__()
         self._nodes = automaton.nodes
 
-    def __missing__(self, place: str) -> Choice | Outcome:
+    def __missing__(self, place: str) -> Choice[Outcome] | Outcome:
         tree = self[place] = choice_of(place, self._nodes[place].edges)
         return tree
 
@@ -77,9 +84,11 @@ class Matcher:
         self._simple = [condition.simple for condition in automaton.conditions]
         self._iterative = [number for number, simple in enumerate(self._simple) if not simple]
         self._nothing: Known = [None] * len(self.tests)
+        self._glances: dict[str | frozenset[str], Choice[Glance] | Glance] = {}
+        self._unclear = Glance(False, self._nothing)
         self.begin = self._condition_of_beginning(automaton)
         self.begun: Known = [True if number == self.begin else None for number in range(len(self.tests))]
-        self._has_gaps = automaton.has_gaps
+        self.has_gaps = automaton.has_gaps
         self._skip, self._on_miss = skip, on_miss
         self.context = _Context()
 
@@ -93,6 +102,19 @@ class Matcher:
         context = self.context
         context.time, context.link = time, None
         return not self._decide(self._start, value, list(self._nothing if known is None else known)).is_idle
+
+    def glance(self, partials: Partials) -> Choice[Glance] | Glance:
+        """Return what to ask of a record to know whether it changes anything, if its conditions look at it alone."""
+        runs = partials.runs
+        places = runs[0][0] if len(runs) == 1 else frozenset([run[0] for run in runs])
+        found = self._glances.get(places)
+        if found is None:
+            found = self._unclear
+            if not self._iterative and len(self._glances) < _MOST_GLANCES:
+                spots = {None: self._automaton.start, **{run.place: self._nodes[run.place].edges for run in runs}}
+                found = self._glances[places] = glance_of(spots, len(self.tests))
+        partials.glance = found
+        return found
 
     def take(self, partials: Partials, value: Any, time: int, known: Known | None = None) -> list[Partial] | None:
         """Give a record to all partial matches and return the matches that are complete now; None: nothing changed."""
@@ -132,18 +154,14 @@ class Matcher:
             context.link = None
             for number in iterative:
                 truth[number] = known[number]
-        begin, begun = self.begin, None
-        if begin is not None and truth[begin] is None:
-            truth[begin] = bool(tests[begin](value))
-        if begin is None or truth[begin]:
-            begun = self._decide(self._start, value, truth)
-        if begun is not None and not begun.is_idle:
+        begun = self._decide(self._start, value, truth)
+        if not begun.is_idle:
             kept = list(runs) if kept is None else kept
             event = event or (partials.count, time, value)
             self._begin_with(event, begun, kept, done)
         if kept is None:
             return None
-        partials.runs = kept
+        partials.runs, partials.glance = kept, None
         partials.count += 1
         return self._settle(partials, done, value) if done or partials.done else done
 
@@ -152,12 +170,20 @@ class Matcher:
         """Let a record begin matches."""
         for edge in outcome.moves:
             if edge.target is not None:
-                kept.append(Partial(edge.target, event, (None, edge.name, event)))
+                kept.append(_new(Partial, (edge.target, event, (None, edge.name, event))))
             if edge.completes:
-                done.append(Partial("", event, (None, edge.name, event)))
+                done.append(_new(Partial, ("", event, (None, edge.name, event))))
 
     def _step(self, run: Partial, outcome: Outcome, event: Event, kept: list[Partial], done: list[Partial]) -> None:
         """Let a record do to one partial match what it does."""
+        only = outcome.only
+        if only is not None:
+            taken = (run[2], only.name, event)
+            if only.target is not None:
+                kept.append(_new(Partial, (only.target, run[1], taken)))
+            if only.completes:
+                done.append(_new(Partial, ("", run[1], taken)))
+            return
         before, completed = len(kept), len(done)
         for edge in outcome.moves:
             if edge.action is Action.TAKE:
@@ -180,7 +206,7 @@ class Matcher:
             name = self._nodes[run.place].name if stopped is None else stopped.name
             self._on_miss(NearMiss(matched(run.link), name, "condition" if stopped is None else "not", event[2]))
 
-    def _decide(self, choice: Choice | Outcome, value: Any, truth: list[bool | None]) -> Outcome:
+    def _decide(self, choice: Choice[Outcome] | Outcome, value: Any, truth: list[bool | None]) -> Outcome:
         while type(choice) is Choice:
             number = choice.number
             holds = truth[number]
@@ -195,7 +221,7 @@ class Matcher:
         """Return when the time of the first partial match is over, None if never."""
         window = self._automaton.window_ms
         first = None if window is None or not partials.runs else partials.runs[0].start[1] + window
-        if not self._has_gaps:
+        if not self.has_gaps:
             return first
         gaps = ((self._nodes[run.place].gap_ms, run.link[2][1]) for run in partials.runs)
         times = [gap + last for gap, last in gaps if gap is not None]
@@ -207,6 +233,17 @@ class Matcher:
         if window is None or len(runs) != 1 or partials.done or time - runs[0].start[1] < window:
             return False
         return not self._nodes[runs[0].place].is_pending
+
+    def drop(self, partials: Partials, time: int) -> bool:
+        """Forget the partial matches whose time is over, of a pattern without gaps; return whether any is left."""
+        window, runs = self._automaton.window_ms, partials.runs
+        if window is None or not runs or time - runs[0].start[1] < window:
+            return True
+        # Complete ones still wait if the pattern skipped matches before, and no longer does.
+        if time - runs[-1].start[1] >= window and not partials.done:
+            return False
+        partials.runs, partials.glance = [run for run in runs if time - run.start[1] < window], None
+        return True
 
     def expire(self, partials: Partials, time: int) -> tuple[list[Partial], list[Partial]]:
         """End all partial matches whose time is over; return the matches that this completes, and those timed out."""
@@ -221,7 +258,7 @@ class Matcher:
                 (done if node.is_pending else over).append(run)
             else:
                 kept.append(run)
-        partials.runs = kept
+        partials.runs, partials.glance = kept, None
         if self._on_miss is not None:
             for run in over:
                 self._on_miss(NearMiss(matched(run.link), self._nodes[run.place].name, "timeout"))
@@ -229,9 +266,10 @@ class Matcher:
 
     def _settle(self, partials: Partials, done: list[Partial], value: Any) -> list[Partial]:
         """Return the complete matches whose turn it is, after each of which others are skipped."""
-        waiting = sorted((*partials.done, *done), key=_began)
         if self._skip.kind is SkipKind.NO_SKIP:
-            return waiting
+            given, partials.done = [*partials.done, *done], []
+            return given if len(given) < 2 else sorted(given, key=_began)
+        waiting = sorted((*partials.done, *done), key=_began)
         given: list[Partial] = []
         while waiting and not (partials.runs and _began(partials.runs[0]) < _began(waiting[0])):
             first = waiting.pop(0)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from flintstream.ops.cep_choices import Choice, Glance
+
 Event = tuple[int, int, Any]
 """Number among the records that its key's matches have taken, time, value."""
 Link = tuple[Any, str, Event]
@@ -30,15 +32,17 @@ class Partials:
 
     Partial matches are kept in the order of their first records: matches come by it, and strategies that skip look at
     the earliest one only. `count` is how many records were taken, `timer` when to look for those whose time is over.
+    `glance` is what to ask of a record, None if that is not known: whoever changes `runs` forgets it.
     """
 
-    __slots__ = ("count", "done", "runs", "timer")
+    __slots__ = ("count", "done", "glance", "runs", "timer")
 
     def __init__(self) -> None:
         self.runs: list[Partial] = []
         self.done: list[Partial] = []
         self.count = 0
         self.timer: int | None = None
+        self.glance: Choice[Glance] | Glance | None = None
 
 
 def chain(link: Link | None) -> Iterator[Link]:

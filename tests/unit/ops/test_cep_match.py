@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from flintstream.cep import AfterMatchSkipStrategy, NearMiss, Pattern, WithinType
 from flintstream.errors import IncompatibleStateError, JobError
+from flintstream.ops.cep_choices import Choice, Glance
 from flintstream.ops.cep_match import Matcher
 from flintstream.ops.cep_nodes import compile_pattern
 from flintstream.ops.cep_state import Partial, Partials, chain
@@ -38,13 +39,24 @@ def restarted(partials: Partials) -> Partials:
     return shelf.take(0)
 
 
+def glanced(matcher: Matcher, partials: Partials, value: Any) -> Glance:
+    """Return what is known of a record after the first look at it."""
+    choice = matcher.glance(partials)
+    while isinstance(choice, Choice):
+        choice = choice.grow(bool(matcher.tests[choice.number](value)))
+    return choice
+
+
 def found(pattern: Pattern, text: str, restart: bool = False) -> list[tuple[int, Path]]:
     """Return what the automaton gives for each record, whose time is its index; with `restart` by way of state."""
     matcher, partials = Matcher(compile_pattern(pattern), pattern.skip_strategy), Partials()
     given: list[tuple[int, Path]] = []
     for index, letter in enumerate(text):
         done, _ = matcher.expire(partials, index)
-        done += matcher.take(partials, letter, index) or ()
+        seen = glanced(matcher, partials, letter)
+        taken = matcher.take(partials, letter, index, seen.known)
+        assert taken is None or not seen.is_idle
+        done += taken or ()
         given += [(index, path_of(each)) for each in done]
         if restart:
             partials = restarted(partials)
@@ -185,6 +197,63 @@ def test_a_condition_sees_what_was_taken_before():
 
     pattern = Pattern.begin("r").where(rises).times(3)
     assert words(pattern, "r1", "r3", "r2", "r4") == ["r1 r3 r4"]
+
+
+def test_one_look_tells_whether_a_record_changes_anything_and_asks_each_condition_once():
+    asked: list[str] = []
+
+    def counted(letter: str) -> Any:
+        return lambda value: asked.append(letter) or value[0] == letter
+
+    pattern = Pattern.begin("a").where(counted("a")).followed_by("b").where(counted("b"))
+    pattern = pattern.followed_by("c").where(counted("c"))
+    matcher, partials = Matcher(compile_pattern(pattern), pattern.skip_strategy), Partials()
+    told: list[tuple[str, bool, list[str]]] = []
+    for time, event in enumerate(["a1", "x", "b1", "a2", "a3", "x", "c", "b2"]):
+        asked.clear()
+        seen = glanced(matcher, partials, event)
+        assert (matcher.take(partials, event, time, seen.known) is None) == seen.is_idle
+        told.append((event, seen.is_idle, sorted(asked)))
+    assert told == [
+        ("a1", False, ["a"]),
+        ("x", True, ["a", "b"]),
+        ("b1", False, ["a", "b"]),
+        ("a2", False, ["a", "c"]),
+        ("a3", False, ["a", "b", "c"]),
+        ("x", True, ["a", "b", "c"]),
+        ("c", False, ["a", "b", "c"]),
+        ("b2", False, ["a", "b"]),
+    ]
+
+
+def test_a_look_that_would_need_the_partial_match_tells_nothing():
+    pattern = Pattern.begin("r").where(lambda value, ctx: True).times(2)
+    matcher, partials = Matcher(compile_pattern(pattern), pattern.skip_strategy), Partials()
+    matcher.take(partials, "r1", 0)
+    assert matcher.glance(partials) == Glance(False, [None])
+
+
+def test_matches_that_wait_are_given_once_if_nothing_is_skipped_any_more():
+    pattern = Pattern.begin("a").where(stage("a")).followed_by("b").where(stage("b")).within(5)
+    matcher, partials = Matcher(compile_pattern(pattern), AfterMatchSkipStrategy.no_skip()), Partials()
+    matcher.take(partials, "a1", 0)
+    event = (9, 1, "a0")
+    partials.done = [Partial("", event, (None, "a", event))]
+    assert matcher.drop(partials, 5) and not partials.runs
+    assert matcher.take(partials, "a2", 6) == [Partial("", event, (None, "a", event))]
+    assert partials.done == [] and len(partials.runs) == 1
+
+
+def test_only_partial_matches_whose_time_is_over_are_dropped():
+    pattern = Pattern.begin("a").where(stage("a")).followed_by("b").where(stage("b")).within(5)
+    matcher, partials = Matcher(compile_pattern(pattern), pattern.skip_strategy), Partials()
+    for time, event in enumerate(["a0", "a1", "x", "a3"]):
+        matcher.take(partials, event, time)
+    glanced(matcher, partials, "x")
+    lefts = [(matcher.drop(partials, time), [run.start[2] for run in partials.runs]) for time in (4, 5, 7)]
+    assert lefts == [(True, ["a0", "a1", "a3"]), (True, ["a1", "a3"]), (True, ["a3"])]
+    assert partials.glance is None
+    assert not matcher.drop(partials, 8)
 
 
 def test_what_may_not_follow_is_a_match_when_the_time_is_over():
