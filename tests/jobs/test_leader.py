@@ -147,6 +147,26 @@ def test_who_asks_while_the_lead_begins_takes_nothing_away(tmp_path: Path) -> No
     election.close()
 
 
+def test_why_nobody_leads_is_said_once_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    problems = iter(["the disk is full"] * 3 + ["it is locked"])
+    begun: list[int] = []
+
+    def begin() -> int:
+        begun.append(1)
+        if (problem := next(problems, None)) is not None:
+            raise ManagerError(problem)
+        return 1
+
+    election = Election(tmp_path, begin, lambda: None)
+    election.start()
+    until(lambda: len(begun) == 3, "it has tried again")
+    assert election.problem == "cannot lead: the disk is full"
+    until(lambda: election.leads, "it leads")
+    assert election.problem is None
+    election.close()
+    assert [each.message for each in caplog.records] == ["cannot lead: the disk is full", "cannot lead: it is locked"]
+
+
 def test_a_leader_without_the_newest_term_makes_room(home: Path) -> None:
     manager = Manager(home, url="http://here")
     manager.start()

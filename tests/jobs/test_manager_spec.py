@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flintstream.errors import EnvironmentSetupError, FlintstreamError, InvalidArgumentError
-from flintstream.jobs.spec import JobSpec, token_of
+from flintstream.jobs.manager_loop import name_of
+from flintstream.jobs.spec import MOST_NAME, JobSpec, token_of
+from flintstream.jobs.store import Record
 from flintstream.jobs.view import JobView
 
 texts = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=20)
@@ -112,3 +115,12 @@ def test_a_token_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
     (tmp_path / "home" / "token").write_text("\n")
     with pytest.raises(EnvironmentSetupError, match="empty"):
         token_of(tmp_path / "home")
+
+
+def test_what_a_program_calls_its_job_is_cut_to_what_a_name_may_be() -> None:
+    record = Record("0" * 32, "app", 0, 0)
+    spec = JobSpec(program="app.py")
+    assert name_of(record, spec, {"name": "a\nb\x1b[1m" + "n" * 5000}) == {"name": "a b [1m" + "n" * (MOST_NAME - 7)}
+    assert name_of(replace(record, name="a b"), spec, {"name": "a\nb"}) == {}
+    assert name_of(record, spec, {"name": "\n"}) == {}
+    assert name_of(record, replace(spec, name="mine"), {"name": "theirs"}) == {}

@@ -212,10 +212,12 @@ def test_a_program_that_fails_is_told_in_its_own_words(program: Path, capsys: py
 
 
 def test_input_that_ends_ends_the_measurement(program: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["bench", "--rate", "1000", str(program), "200", "--seconds", "60", "--json"]) == 0
+    assert main(["bench", "--rate", "1000", str(program), "200", "--seconds", "60", "--json"]) == 1
     told = capsys.readouterr()
     assert "the input ended" in told.err
-    assert json.loads(told.out)["steps"] == []
+    # A script that reads no numbers learns that there are none.
+    assert json.loads(told.err.splitlines()[-1])["error"].startswith("nothing was measured")
+    assert told.out == ""
 
 
 def test_arguments_of_the_program_stand_behind_two_dashes(program: Path, capsys: pytest.CaptureFixture[str]):
@@ -249,3 +251,13 @@ def test_whoever_interrupts_a_search_sees_what_it_has_found(program: Path, tmp_p
 def test_options_of_the_search_are_for_the_search(option, program: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["bench", *option, str(program)]) == 2
     assert "--find-peak" in capsys.readouterr().err
+
+
+def test_a_search_does_not_end_below_its_first_rate(program: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["bench", "--find-peak", "--rate", "5000", "--most", "10", str(program)]) == 2
+    assert "--most 10 is below --rate 5000" in capsys.readouterr().err
+
+
+def test_a_program_that_is_not_there_is_not_started(program: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["bench", "nofile.py"]) == 2
+    assert capsys.readouterr().err == "flintstream: there is no program 'nofile.py'; give the path of a script\n"

@@ -75,7 +75,13 @@ def test_what_is_not_there_is_a_problem_document(address: str):
         f"/v1/jobs/{'0' * 32}/state": (404, "unknown-job"),
         f"/v1/jobs/{NEVER}/state": (409, "job-state"),
         f"{BASE}/keep/newest/ann?window=soon": (422, "invalid-argument"),
+        f"{BASE}/keep/newest/ann?window=0": (422, "invalid-argument"),
+        f"{BASE}/keep/newest/ann/watch?window=0": (422, "invalid-argument"),
         f"{BASE}/keep/newest/ann?consistency=dirty": (422, "invalid"),
+        f"{BASE}/keep/newest/ann?consistency=": (422, "invalid"),
+        f"{BASE}/keep/newest/ann?consistancy=uncommitted": (422, "invalid"),
+        f"{BASE}/keep/newest/ann?consistancy": (422, "invalid"),
+        f"{BASE}/keep/newest?window=0": (422, "invalid"),
         f"{BASE}/keep/newest?limit=0": (422, "invalid"),
         f"{BASE}/keep/newest?after=%7B": (422, "invalid-argument"),
         f"{BASE}/keep/newest/{'%5B' * 5000}{'%5D' * 5000}": (404, "unknown-key"),
@@ -90,7 +96,14 @@ def test_what_is_not_there_is_a_problem_document(address: str):
     deep: Any = 1
     for _ in range(100):
         deep = [deep]
-    for body in ({"keys": [deep]}, {"keys": []}, {"keys": ["a"], "more": 1}, {}, {"keys": ["a"], "window": "x"}):
+    for body in (
+        {"keys": [deep]},
+        {"keys": []},
+        {"keys": ["a"], "more": 1},
+        {},
+        {"keys": ["a"], "window": "x"},
+        {"keys": ["ann"], "window": "0"},
+    ):
         status, problem = ask(address, f"{BASE}/keep/newest", body)
         assert status == 422, body
 

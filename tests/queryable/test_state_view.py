@@ -399,6 +399,8 @@ def test_what_is_not_marked_or_not_there_is_refused_with_what_there_is(tmp_path:
         client.get("newest", "a", consistency="uncommitted")
     with pytest.raises(InvalidArgumentError, match="no consistency"):
         client.get("newest", "a", consistency="dirty")
+    with pytest.raises(InvalidArgumentError, match=r"'newest' has no windows; .*; leave the window out"):
+        client.get("newest", "a", window=0)
     with pytest.raises(InvalidArgumentError, match="no window"):
         client.get("newest", "a", window="soon")
     with pytest.raises(InvalidArgumentError, match="entries"):

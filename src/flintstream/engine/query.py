@@ -36,7 +36,7 @@ from flintstream.engine.query_names import (
 )
 from flintstream.engine.query_staged import Note, notes_of
 from flintstream.engine.query_tables import Found
-from flintstream.errors import CorruptStateError, UnknownStateError, describe
+from flintstream.errors import CorruptStateError, InvalidArgumentError, UnknownStateError, describe
 from flintstream.state.storage import LocalStorage, Storage
 
 _TRIES = 10
@@ -199,6 +199,9 @@ class StateView:
 
         def look(now: QueriedEpoch) -> list[StateAnswer]:
             state = now.state(name, operator, self._where)
+            if asked is not None and not state.is_windowed:
+                what = f"state {name!r:.200} has no windows"
+                raise InvalidArgumentError(describe(what, self._where, "leave the window out"))
             find = now.find
             if wants_staged:
                 Uncommitted.check(state, self._where)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from flintstream.errors import InvalidArgumentError, describe
+from flintstream.errors import InvalidArgumentError, JobError, describe
 from flintstream.jobs.command_run import Master, Parallelism
 from flintstream.jobs.launch import Given
 from flintstream.jobs.options import AsJson, Entry, Module, Settings
@@ -59,6 +59,8 @@ def bench(
     if not find_peak and (most != MOST_RATE or refinements != 3 or latency is not None):
         what = "--most, --refinements and --latency are for --find-peak"
         raise InvalidArgumentError(describe(what, None, "leave them out, or add --find-peak"))
+    if find_peak and most < rate:
+        raise _below(most, rate)
     given = Given(
         program=program,
         arguments=tuple(context.args),
@@ -76,7 +78,19 @@ def bench(
         # Minutes were spent on the steps so far: whoever has seen enough sees them before the command ends.
         _show(search.result(), find_peak, seconds, as_json)
         raise
+    if not search.result().steps:
+        raise _nothing_measured()
     _show(search.result(), find_peak, seconds, as_json)
+
+
+def _below(most: float, rate: float) -> InvalidArgumentError:
+    what = f"--most {most:g} is below --rate {rate:g}, the first to be measured"
+    return InvalidArgumentError(describe(what, None, "give a higher --most, or a lower --rate"))
+
+
+def _nothing_measured() -> JobError:
+    what = "nothing was measured: the input ended within the first step"
+    return JobError(describe(what, None, "give the program endless sources, or fewer --seconds"))
 
 
 def _measure(given: Given, search: Search, seconds: float) -> None:
@@ -101,7 +115,7 @@ def _show(found: Peak, find_peak: bool, seconds: float, as_json: bool) -> None:
         show_json({**found.as_dict(), "seconds": seconds})
         return
     if not found.steps:
-        typer.echo("nothing was measured: it ended too early")
+        typer.echo("nothing was measured yet")
         return
     show_table(NAMES, [_row(step, found, find_peak) for step in found.steps])
     if not find_peak:

@@ -88,6 +88,7 @@ class Election:
         self._now: _Lead | None = None
         self._lock = threading.Lock()
         self._url: str | None = None
+        self._problem: str | None = None
         self._thread = threading.Thread(target=self._run, name="flintstream-election", daemon=True)
 
     def start(self) -> None:
@@ -100,6 +101,11 @@ class Election:
         """Whether this manager leads, as far as it knows; whoever asks `leader_of` then finds it."""
         now = self._now
         return now is not None and now.leader is not None and not now.lost.is_set()
+
+    @property
+    def problem(self) -> str | None:
+        """Why this manager could not lead when it was its turn; None since it did."""
+        return self._problem
 
     def leads_now(self) -> bool:
         """Look now whether this manager has the lease: it may have slept."""
@@ -140,10 +146,16 @@ class Election:
                 self._closed.wait(LOOK_SECONDS)
                 continue
             except (OSError, FlintstreamError) as error:
-                _LOG.warning("cannot take part in the election of a manager: %s", error)
+                self._complain(f"cannot take part in the election of a manager: {error}")
                 self._closed.wait(LOOK_SECONDS)
                 continue
             self._lead(lease)
+
+    def _complain(self, problem: str) -> None:
+        # It is met again twice a second, and on a full disk nobody can spare the lines.
+        if problem != self._problem:
+            self._problem = problem
+            _LOG.warning("%s", problem)
 
     def _lead(self, lease: Lease) -> None:
         now = self._now = _Lead(lease)
@@ -152,11 +164,12 @@ class Election:
             term = self._take_over(lease.taken_from)
             with self._lock:
                 self._write(now, Leader(self._url, os.getpid(), socket.gethostname(), now_ms(), term))
+            self._problem = None
             self._tidy()
             while not self._closed.is_set() and not now.lost.wait(0.1):
                 continue
         except (OSError, FlintstreamError) as error:
-            _LOG.warning("cannot lead: %s", error)
+            self._complain(f"cannot lead: {error}")
             self._closed.wait(LOOK_SECONDS)
         finally:
             with self._lock:

@@ -18,7 +18,7 @@ from typing import Any
 from flintstream.api import savepoints as savepoint_api
 from flintstream.engine.lease import holder
 from flintstream.engine.restart import now_ms
-from flintstream.errors import InvalidArgumentError, JobStateError, UnknownJobError, describe
+from flintstream.errors import InvalidArgumentError, JobStateError, describe
 from flintstream.jobs.files import write_json
 from flintstream.jobs.logs import PIECE, LogPiece
 from flintstream.jobs.manager_base import ManagerBase
@@ -32,6 +32,7 @@ from flintstream.jobs.view import JobView
 from flintstream.state.storage_remote import storage_at
 
 TIMEOUT = 60.0
+_NOTHING_LEFT = "nothing is left to be done"
 
 
 class Manager(ManagerBase):
@@ -92,21 +93,6 @@ class Manager(ManagerBase):
         """
         return self._view(self._store.get(job))
 
-    def find(self, text: str) -> JobView:
-        """Return the job with this id, or with the only id that begins so, or the only one of this name that runs."""
-        views = self.jobs()
-        named = [view for view in views if view.name == text]
-        found = (
-            [view for view in views if view.id == text]
-            or [view for view in views if len(text) >= 3 and view.id.startswith(text)]
-            or [view for view in named if not view.has_ended]
-            or named
-        )
-        if len(found) == 1:
-            return found[0]
-        what = f"there is no job {text!r}" if not found else f"{text!r} may be any of {len(found)} jobs"
-        raise UnknownJobError(describe(what, None, "give the id of a job"))
-
     def cancel(self, job: str, *, timeout: float = TIMEOUT) -> JobView:
         """Let a job stop behind its last epoch, and wait until it has.
 
@@ -114,7 +100,7 @@ class Manager(ManagerBase):
             JobStateError: it has ended already, or takes longer.
         """
         with self._loop.lock:
-            term, record = self._leading(), self._going(job)
+            term, record = self._leading(), self._going(job, _NOTHING_LEFT)
             note = now_ms(), "asked to be canceled"
             if record.status == "CREATED":
                 note = now_ms(), "canceled before it began"
@@ -130,7 +116,7 @@ class Manager(ManagerBase):
             JobStateError: it does not run, or takes longer.
             SavepointError: the savepoint cannot be taken; the job goes on.
         """
-        where = self._running(job)
+        where = self._running(job, _NOTHING_LEFT)
         target = savepoint_dir
         path = self._patience.apart(
             lambda: savepoint_api.stop(where, target, drain=drain, timeout=timeout), timeout + 1, "no savepoint"
@@ -315,20 +301,18 @@ class Manager(ManagerBase):
         statuses = [self.status(view.id) for view in views if view.status == "RUNNING"]
         return overview_of(self.slots, self.started_ms, self.is_leader, self.leader(), views, statuses)
 
-    def _going(self, job: str) -> Record:
+    def _going(self, job: str, remedy: str = "restart it first") -> Record:
         """Return a job that has not ended, or refuse."""
         record = self._store.get(job)
         if record.status in FINAL or record.wanted != "running":
             what = f"job {job} is {record.status}"
-            raise JobStateError(
-                describe(what, None, "restart it first" if record.status in FINAL else "wait for its end")
-            )
+            raise JobStateError(describe(what, None, remedy if record.status in FINAL else "wait for its end"))
         return record
 
-    def _running(self, job: str) -> str:
+    def _running(self, job: str, remedy: str = "restart it first") -> str:
         """Return the checkpoint directory of a job that can be asked for something right now, or refuse."""
         self._leading()
-        self._going(job)
+        self._going(job, remedy)
         where = self.checkpoint_dir(job)
         if holder(storage_at(where)) is None:
             what = f"job {job} is {self._store.get(job).status}, and its driver does not run at this moment"

@@ -95,6 +95,11 @@ class ManagerBase:
         """Whether this manager leads, as far as it knows."""
         return self._election.leads
 
+    @property
+    def why_not_leader(self) -> str | None:
+        """Why this manager could not lead when it was its turn, if it could not."""
+        return self._election.problem
+
     def leader(self) -> Leader | None:
         """Return who leads over this home."""
         return leader_of(self.home)

@@ -27,7 +27,7 @@ from flintstream.jobs.keeper_process import Keepers, last_words
 from flintstream.jobs.orders import ERR, KEEPER, OUT, REPORT, SPEC, KeeperState, Orders
 from flintstream.jobs.rescale import Load, Scaling, decide
 from flintstream.jobs.seen import FINAL, changes_of, is_of
-from flintstream.jobs.spec import JobSpec, read_spec
+from flintstream.jobs.spec import MOST_NAME, JobSpec, read_spec
 from flintstream.jobs.store import Record, Store
 from flintstream.model.restart import PREFIX
 
@@ -206,9 +206,12 @@ class ManagerLoop:
 
 def name_of(record: Record, spec: JobSpec, plan: Mapping[str, Any]) -> dict[str, str]:
     """Return the name that the program gives its job, if whoever submitted it gave it none."""
-    name = plan.get("name")
-    is_news = spec.name is None and isinstance(name, str) and name not in ("", DEFAULT_NAME, record.name)
-    return {"name": str(name)} if is_news else {}
+    given = plan.get("name")
+    if spec.name is not None or not isinstance(given, str):
+        return {}
+    # A program may say anything; what users may not say is shortened to what they may.
+    name = "".join(each if each.isprintable() else " " for each in given[:MOST_NAME]).strip()
+    return {} if name in ("", DEFAULT_NAME, record.name) else {"name": name}
 
 
 def orders_of(term: int, record: Record, spec: JobSpec, folder: Path) -> Orders:

@@ -26,7 +26,7 @@ from flintstream.engine.source_rate import FILE, KEY
 from flintstream.errors import JobError, describe
 from flintstream.jobs.launch import Given
 from flintstream.jobs.peak import Step
-from flintstream.jobs.supervise import ProgramProcess, child_command
+from flintstream.jobs.supervise import ProgramProcess, check_script, child_command
 
 POLL_SECONDS = 0.2
 START_SECONDS = 180.0
@@ -115,7 +115,12 @@ class PacedProgram:
 
 @contextmanager
 def paced_program(given: Given, first_rate: float) -> Generator[PacedProgram]:
-    """Start a program with sources that follow a file; it has ended when this is left."""
+    """Start a program with sources that follow a file; it has ended when this is left.
+
+    Raises:
+        InvalidArgumentError: there is no such script.
+    """
+    check_script(given.program, is_module=given.is_module, entry=given.entry)
     with tempfile.TemporaryDirectory(prefix="flintstream-bench-") as name:
         folder = Path(name)
         (folder / "report").mkdir()

@@ -17,13 +17,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.staticfiles import StaticFiles
 
 from flintstream.jobs import rest_jobs, rest_savepoints, rest_watch
 from flintstream.jobs.manager import Manager
-from flintstream.jobs.rest_desk import Desk
+from flintstream.jobs.rest_desk import Desk, refuse_unknown_queries
 from flintstream.jobs.rest_events import Hub, Reports
 from flintstream.jobs.rest_guard import VERSION, Guard, Limits
 from flintstream.jobs.rest_lookups import AtOnce, Lookups
@@ -102,7 +102,7 @@ def create_app(
     install(app)
     states = state_router(manager)
     for router in (states, rest_watch.router, rest_jobs.router, rest_savepoints.router):
-        app.include_router(router, prefix=VERSION)
+        app.include_router(router, prefix=VERSION, dependencies=[Depends(refuse_unknown_queries)])
     app.state.at_once = AtOnce(states.views, access)
     app.openapi = lambda: _described(app)
     # The one that is added last comes first.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from flintstream.jobs.manager import Manager
@@ -69,6 +70,28 @@ def _outside(path: str) -> Refused:
 
 async def _desk_of(request: Request) -> Desk:
     return request.app.state.desk
+
+
+async def refuse_unknown_queries(request: Request) -> None:
+    """Refuse what an endpoint does not read: it may be one of its parameters, misspelled.
+
+    Raises:
+        Refused: the address has such a parameter.
+    """
+    route = request.scope["route"]
+    if not request.query_params or not isinstance(route, APIRoute):
+        return
+    # Endpoints read queries themselves, none of what they depend on does.
+    known = sorted(each.alias for each in route.dependant.query_params)
+    unknown = [
+        {"where": f"query.{name:.100}", "message": "there is no such parameter"}
+        for name in request.query_params
+        if name not in known
+    ]
+    if unknown:
+        what = f"{unknown[0]['where']}: {unknown[0]['message']}"
+        remedy = f"known here: {', '.join(known)}" if known else "leave it out; none is read here"
+        raise Refused(422, "invalid", what, remedy, errors=unknown)
 
 
 DeskOf = Annotated[Desk, Depends(_desk_of)]

@@ -118,7 +118,7 @@ class Guard:
             if answer.has_begun:
                 _LOG.warning("an answer was cut short: %s: %s", type(error).__name__, error)
                 raise
-            await refusal_of(error).as_answer()(scope, receive, answer)
+            await refusal_of(error, scope).as_answer()(scope, receive, answer)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, is_api: bool) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])

@@ -180,7 +180,8 @@ class Lookups:
         asked = None
         if scope["type"] == "http" and scope["method"] == "GET":
             asked = Asked.by(scope.get("raw_path") or b"")
-        options = dict(parse_qsl(scope["query_string"].decode("ascii", "replace"))) if asked else {}
+        query = scope["query_string"].decode("ascii", "replace") if asked else ""
+        options = dict(parse_qsl(query, keep_blank_values=True))
         consistency = options.pop("consistency", _MODES[0])
         if asked is None or options or consistency not in _MODES:
             await self._app(scope, receive, send)

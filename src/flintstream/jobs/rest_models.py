@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints, model_validator
 
-MOST_PARALLELISM = 32_768
+from flintstream.jobs.spec import MOST_PARALLELISM
+
 JOB = "5f3a1c0de4b24c8f9a7766554433aabb"
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
 # A body that spells a number as text was not written by this description.

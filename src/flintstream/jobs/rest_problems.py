@@ -19,6 +19,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from flintstream.errors import (
     DefinitionError,
@@ -45,6 +46,7 @@ _STATUS: tuple[tuple[type[FlintstreamError], int], ...] = (
     (PlanError, 422),
     (EnvironmentSetupError, 503),
 )
+_DESCRIBED = "see the description at /v1/openapi.json"
 _CODES = {404: "not-found", 405: "method", 400: "request", 413: "too-large"}
 
 
@@ -85,13 +87,17 @@ class Refused(Exception):
         return Response(to_json(self.as_problem()), self.status, self.headers, PROBLEM_TYPE)
 
 
-def refusal_of(error: Exception) -> Refused:
+def refusal_of(error: Exception, asked: Scope | None = None) -> Refused:
     """Return how an error is told to a caller; one that nobody expected is logged, and told without its inside."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, HTTPException):
         code = _CODES.get(error.status_code, "request")
-        return Refused(error.status_code, code, str(error.detail), None, error.headers)
+        detail = str(error.detail)
+        if asked is not None and error.status_code in (404, 405):
+            path = f"{asked['path']!r:.200}"
+            detail = f"there is no path {path}" if code == "not-found" else f"{asked['method']} is not for path {path}"
+        return Refused(error.status_code, code, detail, _DESCRIBED, error.headers)
     if isinstance(error, FlintstreamError):
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 409)
         # Messages are clauses; the last one of several says what to do.
@@ -99,7 +105,9 @@ def refusal_of(error: Exception) -> Refused:
         return Refused(status, error.code, "; ".join(clauses) or last, last if clauses else None)
     if isinstance(error, OSError):
         _LOG.warning("a request failed: %s", error)
-        what = f"the manager could not do that ({error.strerror or type(error).__name__})"
+        # What a store says besides the kind of its error may be an address with a secret.
+        why = error.strerror or type(error.__cause__ or error).__name__
+        what = f"the manager could not do that ({why})"
         return Refused(503, "os", what, "look at the manager's disk, memory and log", {"Retry-After": "5"})
     _LOG.error("a request met an error that should not be", exc_info=error)
     return Refused(500, "internal", "the manager has met an error of its own", "look at the manager's log; report it")
@@ -136,8 +144,8 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _told)
 
 
-async def _told(_request: Request, error: Exception) -> Response:
-    return refusal_of(error).as_answer()
+async def _told(request: Request, error: Exception) -> Response:
+    return refusal_of(error, request.scope).as_answer()
 
 
 async def _invalid(_request: Request, error: Exception) -> Response:
@@ -151,4 +159,4 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     detail = f"{first['where']}: {first['message']}"
     if any(each["loc"][:1] == ("path",) for each in error.errors()):
         return Refused(404, "not-found", detail, "list what there is with GET /v1/jobs", errors=errors).as_answer()
-    return Refused(422, "invalid", detail, "see the description at /v1/openapi.json", errors=errors).as_answer()
+    return Refused(422, "invalid", detail, _DESCRIBED, errors=errors).as_answer()

@@ -64,7 +64,7 @@ def serve(
         on_ready: Called with its address when it answers.
 
     Raises:
-        EnvironmentSetupError: a package is missing, or the port is taken.
+        EnvironmentSetupError: a package is missing, the port is taken, or nobody can lead.
     """
     for module, package in _PACKAGES.items():
         extra(module, f"a manager needs the package {package}", "manager")
@@ -91,7 +91,12 @@ def serve(
 def _wait_for_a_leader(manager: Manager) -> None:
     """Wait a moment until somebody leads, so that whoever was told that a manager is ready finds it so."""
     deadline = time.monotonic() + ELECTION_SECONDS
-    while not manager.is_leader and manager.leader() is None and time.monotonic() < deadline:
+    while not manager.is_leader and manager.leader() is None:
+        if time.monotonic() > deadline:
+            if manager.why_not_leader is None:
+                return
+            what = f"the manager {manager.why_not_leader}"
+            raise EnvironmentSetupError(describe(what, str(manager.home), "mend it, or name another home"))
         time.sleep(0.02)
 
 

@@ -91,9 +91,7 @@ def supervise(
         InvalidArgumentError: a setting is wrong, or there is no such script.
     """
     imposed = strategy_of(check_restart(settings or {}))
-    path = Path(program)
-    if not is_module and not path.is_file() and not (entry is not None and path.is_dir()):
-        raise no_program(program)
+    check_script(program, is_module=is_module, entry=entry)
     command = child_command(program, arguments, is_module=is_module, entry=entry)
     near, far = os.pipe()
     with tempfile.TemporaryDirectory(prefix="flintstream-run-") as folder:
@@ -115,6 +113,13 @@ def child_command(program: str, arguments: Sequence[str], *, is_module: bool, en
     chosen = [] if entry is None else ["--entry", entry]
     kind = "module" if is_module else "script"
     return [sys.executable, "-m", "flintstream.jobs.child", *chosen, kind, program, *arguments]
+
+
+def check_script(program: str, *, is_module: bool, entry: str | None) -> None:
+    """Refuse a script that is not there, before a process is started that finds out."""
+    path = Path(program)
+    if not is_module and not path.is_file() and not (entry is not None and path.is_dir()):
+        raise no_program(program)
 
 
 def no_program(program: str) -> InvalidArgumentError:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from flintstream.jobs.rest_guard import Guard, Limits
+from flintstream.jobs.rest_problems import refusal_of
 from flintstream.jobs.security import Access
 from tests.jobs.rest.served import Answered, Served, serving
 
@@ -194,7 +195,17 @@ class TestPaths:
         answer = served.ask("GET", f"/v1/jobs/{NOBODY}/cancel")
         problem(answer, 405, "method")
         assert answer.headers["allow"] == "POST"
-        problem(served.ask("PUT", "/v1/jobs"), 405, "method")
+        answer = served.ask("PUT", "/v1/jobs")
+        problem(answer, 405, "method")
+        assert answer.json["detail"] == "PUT is not for path '/v1/jobs'"
+        assert "/v1/openapi.json" in answer.json["remedy"]
+
+    @pytest.mark.parametrize("path", ["/v1/nothing", "/nothing.js"])
+    def test_that_there_are_not_are_named(self, served: Served, path: str) -> None:
+        answer = served.ask("GET", path)
+        problem(answer, 404, "not-found")
+        assert answer.json["detail"] == f"there is no path '{path}'"
+        assert "/v1/openapi.json" in answer.json["remedy"]
 
 
 class TestHeaders:
@@ -280,3 +291,9 @@ def test_a_problem_is_a_document(served: Served) -> None:
     problem(answer, 422, "invalid")
     assert {each["where"].partition(".")[0] for each in answer.json["errors"]} == {"body"}
     assert json.loads(answer.body)["title"] == "Unprocessable Content" or answer.json["title"].startswith("Unproc")
+
+
+def test_a_store_that_lets_nobody_in_is_told_with_the_reason_and_without_a_secret() -> None:
+    error = OSError("s3://user:secret@bucket: PermissionError: secret")
+    error.__cause__ = PermissionError("secret")
+    assert refusal_of(error).detail == "the manager could not do that (PermissionError)"

@@ -106,6 +106,14 @@ class TestLooking:
     def test_with_parameters_that_do_not_fit(self, served: Served, job: str, path: str) -> None:
         assert served.ask("GET", f"/v1/jobs/{job}/{path}").status == 422
 
+    def test_with_parameters_that_nobody_reads(self, served: Served, job: str) -> None:
+        answer = served.ask("GET", f"/v1/jobs/{job}/logs/out?ofset=9&limit=6")
+        assert (answer.status, answer.json["detail"]) == (422, "query.ofset: there is no such parameter")
+        assert answer.json["remedy"] == "known here: follow, limit, offset"
+        assert answer.json["errors"] == [{"where": "query.ofset", "message": "there is no such parameter"}]
+        answer = served.ask("POST", "/jobs?wait=1", {"program": "p.py"}, token=True)
+        assert (answer.status, answer.json["remedy"]) == (422, "leave it out; none is read here")
+
 
 class Stream:
     """Events as they come over the wire."""

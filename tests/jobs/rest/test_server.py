@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from flintstream.jobs.client import Client, find_manager
 from flintstream.jobs.leader import leader_of
 from flintstream.jobs.server import _url, main, start_detached, stop_running
 from flintstream.jobs.spec import JobSpec
+from flintstream.jobs.store import Store
 from tests.jobs.rest.served import program, wait_for
 
 
@@ -81,6 +83,22 @@ def test_a_home_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "home" / "manager.db").mkdir()
     with pytest.raises(EnvironmentSetupError, match="did not start"):
         start_detached(tmp_path / "home", port=0)
+
+
+def test_a_manager_that_cannot_lead_does_not_say_that_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lead(_store: Store) -> int:
+        raise ManagerError("the database cannot be written (disk full)")
+
+    monkeypatch.setattr(Store, "lead", lead)
+    monkeypatch.setattr("flintstream.jobs.server.ELECTION_SECONDS", 0.2)
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as told:
+        assert main(["--home", str(tmp_path), "--port", "0", "--ready", str(writing)]) == 1
+        error = json.loads(told.read())["error"]
+    assert error.startswith("the manager cannot lead: the database cannot be written (disk full); ")
+    assert capsys.readouterr().err == f"flintstream: {error}\n"
 
 
 def test_addresses() -> None:
