@@ -84,8 +84,15 @@ class Client:
             upload: A script or an archive of this machine that is sent along. Of a script, its name is the program;
                 of an archive, `spec` names what is in it. What `spec` says of directories here is left out.
         """
+        return JobView.from_dict(self._send("/v1/jobs", spec, upload))
+
+    def explain(self, spec: JobSpec, upload: Path | None = None) -> dict[str, Any]:
+        """Return how a job would run: its name, its plan in words (`text`) and as a document (`plan`)."""
+        return self._send("/v1/explain", spec, upload)
+
+    def _send(self, path: str, spec: JobSpec, upload: Path | None) -> dict[str, Any]:
         if upload is None:
-            return JobView.from_dict(self._wire.ask("POST", "/v1/jobs", spec.to_json()))
+            return self._wire.ask("POST", path, spec.to_json(), wait=300.0)
         if not upload.is_file():
             raise InvalidArgumentError(describe(f"there is no file {upload}", None, "give a .py, a .zip or a .whl"))
         named = upload.name if upload.suffix == ".py" and spec.module is None else spec.program
@@ -94,8 +101,8 @@ class Client:
         head, tail = _form(spec, upload.name, boundary)
         length = len(head) + upload.stat().st_size + len(tail)
         headers = {"Content-Type": f"multipart/form-data; boundary={boundary}", "Content-Length": str(length)}
-        answer = self._wire.open("POST", "/v1/jobs", lambda: _pieces(head, upload, tail), headers, wait=300.0)
-        return JobView.from_dict(self._wire.told(answer))
+        answer = self._wire.open("POST", path, lambda: _pieces(head, upload, tail), headers, wait=300.0)
+        return self._wire.told(answer)
 
     def cancel(self, job: str, *, timeout: float = 60.0) -> JobView:
         """Let a job end behind its last epoch."""

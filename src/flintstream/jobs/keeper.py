@@ -209,18 +209,9 @@ class Keeper:
 
     def _environment(self, orders: Orders) -> dict[str, str]:
         """Return the variables of the program's environment."""
-        folder, spec = self.folder, self.spec
-        known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-        uploaded = [str(folder / "program")] if (folder / "program").is_dir() else []
-        path = os.pathsep.join([*uploaded, *spec.python_path, *known])
         return {
-            # What a program prints is to be read at once.
-            "PYTHONUNBUFFERED": "1",
-            **({"PYTHONPATH": path} if path else {}),
-            **spec.environment,
-            SETTINGS_VARIABLE: json.dumps(dict(orders.settings)),
-            IMPOSED_VARIABLE: json.dumps(dict(orders.imposed)),
-            "FLINTSTREAM_REPORT": str(folder / REPORT),
+            **program_environment(self.folder, self.spec, orders),
+            "FLINTSTREAM_REPORT": str(self.folder / REPORT),
             "FLINTSTREAM_ATTEMPT": str(self._state.attempt + 1),
         }
 
@@ -335,6 +326,21 @@ class Keeper:
         self._left_by = number
         if self._supervisor is not None:
             self._supervisor.stop(number)
+
+
+def program_environment(folder: Path, spec: JobSpec, orders: Orders) -> dict[str, str]:
+    """Return the variables that a job's program has besides those of this process."""
+    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    uploaded = [str(folder / "program")] if (folder / "program").is_dir() else []
+    path = os.pathsep.join([*uploaded, *spec.python_path, *known])
+    return {
+        # What a program prints is to be read at once.
+        "PYTHONUNBUFFERED": "1",
+        **({"PYTHONPATH": path} if path else {}),
+        **spec.environment,
+        SETTINGS_VARIABLE: json.dumps(dict(orders.settings)),
+        IMPOSED_VARIABLE: json.dumps(dict(orders.imposed)),
+    }
 
 
 def program_path(folder: Path, spec: JobSpec) -> str:

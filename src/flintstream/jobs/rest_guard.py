@@ -20,10 +20,10 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flintstream.jobs.rest_problems import Refused, refusal_of
-from flintstream.jobs.security import SESSION_PATH, SIGNATURE, SUBMISSION, Access
+from flintstream.jobs.security import SESSION_PATH, SIGNATURE, SUBMISSIONS, Access
 
 VERSION = "/v1"
-API_ROOTS = frozenset({"overview", "jobs", "operations", "events", "metrics", "session", "openapi.json"})
+API_ROOTS = frozenset({"overview", "jobs", "operations", "events", "metrics", "session", "explain", "openapi.json"})
 """First parts of paths that mean the newest version when none is named."""
 JSON, FORM = "application/json", "multipart/form-data"
 _CLOSE = {"Connection": "close"}
@@ -158,9 +158,9 @@ class Guard:
     async def _read(self, method: str, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
         """Return from where the endpoint gets its body: JSON is there as a whole, an upload comes in pieces."""
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-        is_upload = kind == FORM and (method, path) == SUBMISSION
+        is_upload = kind == FORM and (method, path) in SUBMISSIONS
         if kind != JSON and not is_upload:
-            remedy = f"send {JSON}" + (f", or {FORM} with a program" if (method, path) == SUBMISSION else "")
+            remedy = f"send {JSON}" + (f", or {FORM} with a program" if (method, path) in SUBMISSIONS else "")
             raise Refused(415, "content-type", f"a body of type {kind[:100] or 'nothing'!r} is not read here", remedy)
         limit = self._limits.upload_bytes if is_upload else self._limits.body_bytes
         length = headers.get(b"content-length", b"0").decode("latin-1")

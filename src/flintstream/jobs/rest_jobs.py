@@ -1,4 +1,4 @@
-"""The endpoints that change something: submit, cancel, stop, savepoints, rescale, restart, forget; and operations.
+"""The endpoints that run or change something: submit, explain, cancel, stop, savepoints, rescale, restart, forget.
 
 Flink: the handlers of `/jobs`, `/jars/:id/run`, `/jobs/:id/savepoints`, `/jobs/:id/stop`, `/jobs/:id/rescaling`.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated, Any, cast
+from collections.abc import Callable
+from pathlib import Path as FilePath
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Path, Request
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
+from flintstream.jobs.explaining import explained
 from flintstream.jobs.rest_desk import ID, Desk, DeskOf, JobId, Timeout, Wait
 from flintstream.jobs.rest_guard import FORM, JSON
 from flintstream.jobs.rest_models import (
     CancelBody,
+    Explanation,
     Job,
     OperationAnswer,
     RescaleBody,
@@ -33,9 +37,9 @@ from flintstream.jobs.rest_problems import Refused, json_answer
 from flintstream.jobs.rest_uploads import inside, staged, store
 from flintstream.jobs.security import SESSION_SECONDS
 from flintstream.jobs.spec import JobSpec
-from flintstream.jobs.view import JobView
 
 router = APIRouter()
+T = TypeVar("T")
 _OPERATION: dict[int | str, dict[str, Any]] = {
     200: {"model": OperationAnswer, "description": "It is done; only with `wait`."},
     202: {"description": "It runs; ask for it at the address in Location."},
@@ -71,30 +75,43 @@ _SUBMITTED: dict[str, Any] = {
 @router.post("/jobs", status_code=201, response_model=Job, openapi_extra=_SUBMITTED, tags=["jobs"])
 async def submit(request: Request, desk: DeskOf) -> Response:
     """Run a program as a job. Always needs the token: it runs code as the user who started the manager."""
-    if request.headers["content-type"].partition(";")[0].strip().lower() == FORM:
-        view = await _uploaded(request, desk)
-    else:
-        spec = _spec(await request.body())
-        view = await asyncio.to_thread(desk.manager.submit, spec)
+    view = await _with_program(request, desk, desk.manager.submit)
     return json_answer(view.as_dict(), 201, {"Location": f"/v1/jobs/{view.id}"})
 
 
-async def _uploaded(request: Request, desk: Desk) -> JobView:
+@router.post("/explain", response_model=Explanation, openapi_extra=_SUBMITTED, tags=["look"])
+async def explain(request: Request, desk: DeskOf) -> Response:
+    """Show how a program would run: it runs up to its first execute(), and no further. Always needs the token."""
+
+    def use(spec: JobSpec, files: FilePath | None) -> dict[str, Any]:
+        with staged(desk.manager.home) as folder:
+            if files is not None:
+                files.rename(folder / "program")
+            return explained(spec, folder)
+
+    return json_answer(await _with_program(request, desk, use))
+
+
+async def _with_program(request: Request, desk: Desk, use: Callable[[JobSpec, FilePath | None], T]) -> T:
+    """Return what comes of a request's job and of the folder with its program, if one was uploaded."""
+    if request.headers["content-type"].partition(";")[0].strip().lower() != FORM:
+        spec = _spec(await request.body())
+        return await asyncio.to_thread(use, spec, None)
     async with request.form(max_files=1, max_fields=1, max_part_size=1 << 20) as form:
         program, text = form.get("program"), form.get("spec", "{}")
         if not isinstance(program, UploadFile) or not isinstance(text, str) or set(form) - {"program", "spec"}:
             what = "the form has no file `program`, or more than it and a field `spec`"
             raise Refused(422, "upload", what, "send one file `program` and the job as JSON in a field `spec`")
-        return await asyncio.to_thread(_stored, desk, program, text.encode())
+        return await asyncio.to_thread(_stored, desk, program, text.encode(), use)
 
 
-def _stored(desk: Desk, program: UploadFile, text: bytes) -> JobView:
+def _stored(desk: Desk, program: UploadFile, text: bytes, use: Callable[[JobSpec, FilePath | None], T]) -> T:
     with staged(desk.manager.home) as folder:
         name = store(program.filename or "", program.file, folder)
         spec = _spec(text, name)
         if spec.program is not None:
             inside(folder, spec.program)
-        return desk.manager.submit(spec, folder)
+        return use(spec, folder)
 
 
 def _spec(text: bytes, program: str | None = None) -> JobSpec:

@@ -53,6 +53,14 @@ class Problem(Answer):
     errors: list[dict[str, str]] = Field(default=[], description="Each part of a request that does not fit.")
 
 
+class Explanation(Answer):
+    """How a program would run."""
+
+    name: str
+    text: str = Field(description="The operators, how each of them runs, and what is guaranteed, for people to read.")
+    plan: dict[str, Any] = Field(description="The same as a document: nodes and edges.")
+
+
 class Submission(Body):
     """A job to be run: a program or a module, and how."""
 

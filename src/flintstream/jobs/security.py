@@ -25,7 +25,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from flintstream.errors import InvalidArgumentError, describe
 
 SESSION_SECONDS = 12 * 3600
-SUBMISSION = ("POST", "/v1/jobs")
+SUBMISSIONS = frozenset({("POST", "/v1/jobs"), ("POST", "/v1/explain")})
 SESSION_PATH = "/v1/session"
 SIGNATURE = "Flintstream-Version"
 """A header of all answers, by which a client knows that it speaks to a manager."""
@@ -103,7 +103,7 @@ class Access:
         if given is not None:
             # A wrong one is refused also where none is needed: whoever sends one wants to be known.
             return None if self.knows(given) else Verdict(401, "token", "the token is wrong", remedy)
-        if path == SESSION_PATH or not (self.is_wide or (method, path) == SUBMISSION):
+        if path == SESSION_PATH or not (self.is_wide or (method, path) in SUBMISSIONS):
             return None
         if method in ("GET", "HEAD") and self._has_session(headers.get(b"cookie", b"")):
             return None
