@@ -7,6 +7,7 @@ import re
 import textwrap
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -86,8 +87,11 @@ def job(client: Client, tmp_path: Path) -> str:
 
 def executors(client: Client, job: str) -> int:
     """Return how many executors a job's driver has started."""
-    below = psutil.Process(int(client.plan(job)["pid"])).children(recursive=True)
-    return sum("CoarseGrainedExecutorBackend" in " ".join(each.cmdline()) for each in below)
+    number = 0
+    for each in psutil.Process(int(client.plan(job)["pid"])).children(recursive=True):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            number += "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
+    return number
 
 
 def assert_whole(answers: list[StateAnswer]) -> int:

@@ -471,9 +471,17 @@ def test_a_record_of_a_partition_that_comes_up_late_is_late_as_in_flink(cluster:
     source = cluster.source(topic, until=None).set_property("partition.discovery.interval.ms", "50")
     cluster.send(topic, [("x", 1_000), ("x", 5_500)])
     strategy = WatermarkStrategy.for_monotonous_timestamps()
-    with Feed(windows(local().from_source(source.build(), strategy))) as feed:
+    is_read = threading.Event()
+
+    def listen(manifest: Any, reports: Any, seconds: float) -> None:
+        if max(each.get("in", 0) for each in manifest.counters.values()) >= 5:
+            is_read.set()
+
+    with Feed(windows(local().add_listener(listen).from_source(source.build(), strategy))) as feed:
         assert feed.take(1) == [(1_000, 1)]
         cluster.add_partitions(topic, 2)
         cluster.send(topic, [("late", 1_200), ("x", 5_600), ("x", 7_000)], partition=1)
+        # Until then nothing holds event time back.
+        assert is_read.wait(PATIENCE)
         cluster.send(topic, [("x", 7_000)])
         assert feed.take(1) == [(5_000, 2)]

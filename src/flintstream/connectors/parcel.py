@@ -7,11 +7,9 @@ are compared on what they have in common; where that is equal the shorter one co
 
 from __future__ import annotations
 
-import gc
 import json
 import struct
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,8 +140,7 @@ def merge(parcels: Sequence[bytes]) -> Merged:
         return Merged([], [], [], parallelism)
     order = _order(stamps, [len(part) for part in timestamps])
     times, tasks = np.concatenate(timestamps)[order], np.concatenate(subtasks)[order]
-    with _no_collecting():
-        return Merged(_values(columns, order), times.tolist(), tasks.tolist(), parallelism)
+    return Merged(_values(columns, order), times.tolist(), tasks.tolist(), parallelism)
 
 
 def _values(columns: Sequence[tuple[pa.Array, Kind]], order: I64) -> list[Any]:
@@ -153,18 +150,6 @@ def _values(columns: Sequence[tuple[pa.Array, Kind]], order: I64) -> list[Any]:
         return decode(pa.concat_arrays([column for column, _ in columns]).take(pa.array(order)), kind)
     values = [value for column, each in columns for value in decode(column, each)]
     return [values[index] for index in order.tolist()]
-
-
-@contextmanager
-def _no_collecting() -> Generator[None]:
-    """Keep Python from looking for garbage among records that are just being made: it takes as long as to make them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _order(stamps: Sequence[Sequence[I64]], lengths: Sequence[int]) -> I64:
