@@ -7,7 +7,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +18,24 @@ from fastapi import FastAPI
 from flintstream.errors import UnknownJobError
 from flintstream.jobs.rest import create_app
 from flintstream.jobs.rest_server import server_for
+from flintstream.testing.stepped import InProcess, Line, ScriptedSource, SteppedJob
 
 JOB = "0123456789abcdef0123456789abcdef"
+
+
+@contextmanager
+def keeping(keys: Sequence[Any], folder: Path, uncommitted: bool = False) -> Iterator[SteppedJob]:
+    """Run a job that keeps the newest record of each key, one of which every key has."""
+
+    def declare(env: Any, where: Path) -> dict[str, Any]:
+        stream = env.from_source(ScriptedSource(where, "in", 1)).uid("in")
+        stream.key_by(lambda row: keys[row["key"]]).as_queryable_state("newest", uncommitted=uncommitted).uid("keep")
+        return {}
+
+    made = SteppedJob(declare, folder, InProcess(), 2)
+    made.epoch([Line("in", 0, {"key": number, "n": 1}) for number in range(len(keys))])
+    yield made
+    made.stop()
 
 
 class Directories:

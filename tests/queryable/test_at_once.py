@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from flintstream import Types
 from flintstream.jobs import rest_protocol
 from flintstream.testing.stepped import InProcess, Line, ScriptedSource, SteppedJob
-from tests.queryable.serving import JOB, app_of, serving_app
+from tests.queryable.serving import JOB, app_of, keeping, serving_app
 
 KEYS: list[Any] = ["ann", "an/ne", "bob?", "42", 7, ("de", 7), 'a "quoted" ä']
 ADDRESS = f"/v1/jobs/{JOB}/state/keep/newest/"
@@ -24,18 +24,10 @@ TEXTS = ["ann", "an%2Fne", "bob%3F", "42", "7", "%5B%22de%22%2C7%5D", "a%20%22qu
 HOST = [(b"host", b"localhost")]
 
 
-def declare(env: Any, folder: Path) -> dict[str, Any]:
-    stream = env.from_source(ScriptedSource(folder, "in", 1)).uid("in")
-    stream.key_by(lambda row: KEYS[row["key"]]).as_queryable_state("newest").uid("keep")
-    return {}
-
-
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[SteppedJob]:
-    made = SteppedJob(declare, tmp_path, InProcess(), 2)
-    made.epoch([Line("in", 0, {"key": number, "n": 1}) for number in range(len(KEYS))])
-    yield made
-    made.stop()
+    with keeping(KEYS, tmp_path) as made:
+        yield made
 
 
 def app_for(folder: Path, is_open: bool = False) -> FastAPI:

@@ -14,26 +14,18 @@ from flintstream import QueryableStateClient
 from flintstream.api.queryable import KeyText
 from flintstream.errors import InvalidArgumentError, NoManagerError, UnknownJobError, UnknownStateError
 from flintstream.testing.sinks import SimulatedCrash
-from flintstream.testing.stepped import InProcess, Line, ScriptedSource, SteppedJob
-from tests.queryable.serving import JOB, ask, serving
+from flintstream.testing.stepped import Line, SteppedJob
+from tests.queryable.serving import JOB, ask, keeping, serving
 
 KEYS: list[Any] = ["ann", "an/ne", "bob?", "42", 42, ("de", 7), "watch"]
 BASE = f"/v1/jobs/{JOB}/state"
 NEVER = "f" * 32
 
 
-def declare(env: Any, folder: Path) -> dict[str, Any]:
-    stream = env.from_source(ScriptedSource(folder, "in", 1)).uid("in")
-    stream.key_by(lambda row: KEYS[row["key"]]).as_queryable_state("newest", uncommitted=True).uid("keep")
-    return {}
-
-
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[SteppedJob]:
-    made = SteppedJob(declare, tmp_path, InProcess(), 2)
-    made.epoch([Line("in", 0, {"key": number, "n": 1}) for number in range(len(KEYS))])
-    yield made
-    made.stop()
+    with keeping(KEYS, tmp_path, uncommitted=True) as made:
+        yield made
 
 
 @pytest.fixture
