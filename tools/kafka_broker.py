@@ -118,7 +118,9 @@ class Broker:
             text = _SETTINGS.format(port=self.port, controller=_free_port(), data=self.folder / "data")
             self._settings.write_text(text)
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)).wait()
+            # With "=", since one name in 64 begins with a hyphen, which else would be taken for an option.
+            named = f"--cluster-id={cluster}"
+            self._run("kafka.tools.StorageTool", "format", named, "-c", str(self._settings)).wait()
 
     @property
     def servers(self) -> str:
