@@ -24,6 +24,14 @@ def cycle() -> weakref.ref[Node]:
     return weakref.ref(first)
 
 
+def held_cycle() -> tuple[weakref.ref[Node], list[Node]]:
+    """Return a cycle that is not garbage until the list is cleared."""
+    lost = cycle()
+    node = lost()
+    assert node is not None
+    return lost, [node]
+
+
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     yield
@@ -47,12 +55,20 @@ def test_a_collector_that_was_off_stays_off() -> None:
     assert not gc.isenabled()
 
 
-def test_garbage_goes_once_there_is_much_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_that_a_task_leaves_goes_with_it() -> None:
+    with Collector().at_rest():
+        lost = cycle()
+        assert lost() is not None
+    assert lost() is None
+
+
+def test_garbage_of_earlier_tasks_goes_once_there_is_much_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "LEAST_NEW", 1000)
     collector = Collector()
     with collector.at_rest():
-        lost = cycle()
+        lost, held = held_cycle()
     with collector.at_rest():
+        held.clear()
         state = [[number] for number in range(100)]
     assert lost() is not None
     with collector.at_rest():
@@ -66,7 +82,8 @@ def test_garbage_goes_after_many_tasks_however_little_is_new(monkeypatch: pytest
     monkeypatch.setattr(collecting, "LEAST_NEW", 1 << 60)
     collector = Collector()
     with collector.at_rest():
-        lost = cycle()
+        lost, held = held_cycle()
+    held.clear()
     for _ in range(2):
         with collector.at_rest():
             pass
