@@ -7,10 +7,9 @@ the manifest contradict each other the job refuses to go on.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -19,16 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from flintstream.engine.coordinator import Coordinator
 from flintstream.engine.loop import EpochLoop
 from flintstream.engine.options import JobOptions
-from flintstream.errors import CorruptStateError, SavepointError, describe
+from flintstream.errors import SavepointError, describe
 from flintstream.planner.plan import Plan
-from flintstream.spark.epochs import SparkRunner
+from flintstream.spark.epochs import BorrowedSessions, SparkRunner
 from flintstream.spark.failures import translate
+from flintstream.spark.log import SparkLog
 from flintstream.spark.source_kinds import source_nodes
 from flintstream.spark.sources import FrameReader
 from flintstream.spark.stages import Word
-
-FOLDER = "spark"
-"""Where in the checkpoint directory Spark keeps its own."""
 
 
 class StoppedError(Exception):
@@ -54,9 +51,10 @@ class QueryLoop:
         self._coordinator = coordinator
         self._runner = runner
         self._epochs = epochs
-        self._checkpoint = f"{_for_hadoop(folder)}/{FOLDER}"
+        self._log = SparkLog(coordinator.storage, folder)
         self._reader = FrameReader(session, plan, runner.reference)
         self._frame: DataFrame | None = None
+        self._batch: int | None = None
         self._ending: frozenset[int] = frozenset()
         self._error: BaseException | None = None
         self._query: Any = None
@@ -70,8 +68,9 @@ class QueryLoop:
         ranges = self._reader.ranges(context, frame.sparkSession)
         whole = self._reader.in_order(frame if ranges is None else frame.unionByName(ranges))
         reader = self._reader
-        whole = whole if reader.lone is None else whole.select(*reader.names)
-        return self._runner.run_frame(whole, reader.names, reader.lone, Word(context, self._ending))
+        word = Word(context, self._ending)
+        with nullcontext() if self._batch is None else self._log.secured(self._batch):
+            return self._runner.run_frame(whole, reader.names, reader.lone, word)
 
     def run(self) -> bool:
         """Run until the end; return whether the input was read to its end."""
@@ -85,6 +84,7 @@ class QueryLoop:
         self._runner.expect(self._reader.row_bytes)
         if stream is None:
             return self._run_static()
+        stream = self._reader.narrowed(stream)
         self._read_static(closing=False)
         ended = self._is_over = self._epochs.is_over()
         if not ended:
@@ -135,15 +135,22 @@ class QueryLoop:
 
     def _start(self, stream: DataFrame, bounded: bool) -> None:
         writer: Any = stream.writeStream.queryName(f"flintstream {self._plan.name} {id(self)}")
-        writer = writer.option("checkpointLocation", self._checkpoint).foreachBatch(self._on_batch)
+        writer = writer.option("checkpointLocation", self._log.address).foreachBatch(self._on_batch)
         if bounded:
             writer = writer.trigger(availableNow=True)
         elif self._options.interval_ms:
             writer = writer.trigger(processingTime=f"{self._options.interval_ms} milliseconds")
+        if self._coordinator.manifest is not None:
+            self._log.check(self._coordinator.manifest.spark)
+        # Spark makes a session of its own for a query, from what this one is when the query starts.
+        borrowed = BorrowedSessions(self._log.settings(reads_files=self._reader.reads_files))
         try:
+            borrowed.prepare(stream.sparkSession)
             self._query = writer.start()
         except PySparkException as error:
             raise translate(error) from None
+        finally:
+            borrowed.give_back()
 
     def _wait(self) -> bool:
         """Wait for the query; return whether it ended by itself."""
@@ -188,25 +195,18 @@ class QueryLoop:
         try:
             if self._epochs.stopping or self._is_over or self._epochs.wants_stop:
                 raise StoppedError
-            spark = self._identify(batch_id)
+            spark = self._log.identify(batch_id)
             if self._is_replay(spark):
                 assert self._coordinator.manifest is not None
                 self._coordinator.commit_sinks(self._coordinator.manifest)
                 return
-            self._frame = batch
+            self._frame, self._batch = batch, batch_id
             self._epochs.step_with({**spark, "static_read": True}, closing=False)
             self._is_over = self._epochs.is_over()
         except BaseException as error:
             self._error = error
             self._done.set()
             raise
-
-    def _identify(self, batch_id: int) -> dict[str, Any]:
-        """Return what names a batch: the query, its number, and a digest of its offsets."""
-        storage = self._coordinator.storage
-        query = json.loads(storage.read(f"{FOLDER}/metadata"))["id"]
-        offsets = storage.read(f"{FOLDER}/offsets/{batch_id}")
-        return {"query": query, "batch": batch_id, "offsets": hashlib.sha256(offsets).hexdigest()[:32]}
 
     def _is_replay(self, spark: dict[str, Any]) -> bool:
         """Whether a batch is the one of the newest manifest; anything that contradicts it is refused."""
@@ -218,18 +218,10 @@ class QueryLoop:
             return True
         if known["query"] == spark["query"] and known["batch"] + 1 == spark["batch"]:
             return False
-        what = f"Spark's checkpoint (batch {spark['batch']}) and the job's manifest (batch {known['batch']}) contradict"
-        remedy = "restore the whole checkpoint directory from one copy, or start in an empty one"
-        raise CorruptStateError(describe(what, self._checkpoint, remedy))
+        raise self._log.contradiction(known, f"batch {spark['batch']}")
 
     def _last_epoch(self) -> None:
         """One more epoch, without records, in which event time comes to its end."""
         self._frame = self._reader.empty()
         spark = {} if self._coordinator.manifest is None else dict(self._coordinator.manifest.spark)
         self._epochs.close_with(spark)
-
-
-def _for_hadoop(address: str) -> str:
-    """Return an address as Hadoop's file systems are named: where fsspec says s3 they say s3a."""
-    scheme, separator, rest = address.partition("://")
-    return f"s3a://{rest}" if separator and scheme == "s3" else address

@@ -38,10 +38,6 @@ _SHORT_HISTORIES = {
     "spark.sql.ui.retainedExecutions": "20",
 }
 
-_LOCAL_CHECKPOINT_MANAGER = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
-
 _SOCKETS = "spark.python.unix.domain.socket"
 _LONGEST_SOCKET_FOLDER = 60
 """A socket's path has room for about 100 characters, and Spark's names for them take 42."""
@@ -53,18 +49,13 @@ _CONNECT = describe(
 )
 
 
-def runtime_settings(
-    parallelism: int, *, local_checkpoint: bool = False, named_sources: bool = False
-) -> dict[str, str]:
+def runtime_settings(parallelism: int) -> dict[str, str]:
     """Return the settings of the stream's own session; all of them can be set while Spark runs.
 
     Args:
         parallelism: The number of partitions behind an exchange.
-        local_checkpoint: The checkpoint directory is on a local disk, where a cheaper way to write Spark's log is safe.
-        named_sources: Every streaming source has a name, so that the job may gain and lose sources later. Spark then
-            refuses sources without one, which a DataFrame of the user may well have.
     """
-    settings = {
+    return {
         # Event time travels as integers; the time zone is for what users print.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(parallelism),
@@ -77,11 +68,6 @@ def runtime_settings(
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
     }
-    if local_checkpoint:
-        settings["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_CHECKPOINT_MANAGER
-    if named_sources:
-        settings["spark.sql.streaming.queryEvolution.enableSourceEvolution"] = "true"
-    return settings
 
 
 def embedded_settings(parallelism: int, app_name: str, extra: Mapping[str, str]) -> dict[str, str]:

@@ -83,6 +83,16 @@ class FrameReader:
         assert isinstance(source, FileSource)
         return open_files(self._session, source)
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether one of the streams reads files, so that Spark's settings for files concern it."""
+        java: list[Any] = [
+            frame._jdf  # pyright: ignore[reportPrivateUsage]
+            for frame in self._payloads.values()
+            if frame.isStreaming
+        ]
+        return any("FileSource[" in stream.queryExecution().analyzed().toString() for stream in java)
+
     def streaming(self) -> DataFrame | None:
         """Return the union of all streaming sources, or None if there is none."""
         frames = [self._shaped(node, frame) for node, frame in self._payloads.items() if frame.isStreaming]
@@ -90,7 +100,8 @@ class FrameReader:
 
     def static(self) -> DataFrame | None:
         """Return the union of all static DataFrames, to be read once."""
-        return _union([self._shaped(node, self._payloads[node]) for node in self.static_sources()])
+        whole = _union([self._shaped(node, self._payloads[node]) for node in self.static_sources()])
+        return None if whole is None else self.narrowed(whole)
 
     def static_sources(self) -> frozenset[int]:
         """Return the sources that are static DataFrames."""
@@ -156,6 +167,10 @@ class FrameReader:
         payloads = [f"payload_{node}" for node in self._types]
         return payloads if self.lone is not None else ["source", "split", "chunk", "slot", *payloads]
 
+    def narrowed(self, frame: DataFrame) -> DataFrame:
+        """Return a frame of the common shape with the columns that tasks need."""
+        return frame if self.lone is None else frame.select(*self.names)
+
     @property
     def row_bytes(self) -> int | None:
         """How many bytes a row that tasks get has, None if that differs from row to row."""
@@ -168,7 +183,7 @@ class FrameReader:
 
     def empty(self) -> DataFrame:
         """Return no rows, in the common shape."""
-        return self._row(self._session.range(0), -1)
+        return self.narrowed(self._row(self._session.range(0), -1))
 
     def ticks(self) -> DataFrame:
         """Return a stream that brings an empty row a few times a second, so that epochs run without input."""

@@ -39,6 +39,9 @@ class Storage(ABC):
     def sync(self, folders: Iterable[str]) -> None:
         """Return when files that anyone wrote into these folders will be found there even after a power cut."""
 
+    def secure(self, paths: Sequence[str]) -> None:
+        """Return when files that somebody else wrote will be there even after a power cut."""
+
     def publish(self, path: str, data: bytes, beside: Mapping[str, bytes], folders: Iterable[str]) -> bool:
         """Create a file that names others, once all those are safe; return whether this call made it.
 
@@ -171,6 +174,13 @@ class LocalStorage(Storage):
             if folder not in self._made:
                 self._made.add(folder)  # the folder itself must be found, too, but that is made once
                 self._sync_folder(Path(self.root))
+
+    def secure(self, paths: Sequence[str]) -> None:
+        if paths:
+            self._sync_together([self._resolve(path) for path in paths])
+            folders = {path.rpartition("/")[0] for path in paths}
+            above = {str(each) for folder in folders for each in PurePosixPath(folder).parents} - {".", *self._made}
+            self.sync(sorted(folders | above, reverse=True))
 
     def _stage(self, target: Path, data: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)

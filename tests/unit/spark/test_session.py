@@ -20,7 +20,6 @@ from flintstream.spark.session import (
     create_session,
     embedded_settings,
     required_settings,
-    runtime_settings,
 )
 
 QUIET = """
@@ -165,18 +164,6 @@ def test_spark_listens_on_the_loopback_only_where_it_runs_on_one_machine(master:
     settings = embedded_settings(2, "job", {"spark.master": master})
     assert (settings.get("spark.driver.bindAddress") == "127.0.0.1") is loopback
     assert (settings.get("spark.driver.host") == "127.0.0.1") is loopback
-
-
-def test_the_cheaper_checkpoint_writer_is_for_local_disks_only():
-    name = "spark.sql.streaming.checkpointFileManagerClass"
-    assert name not in runtime_settings(2)
-    assert name in runtime_settings(2, local_checkpoint=True)
-
-
-def test_sources_without_a_name_are_allowed_unless_all_have_one():
-    name = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-    assert name not in runtime_settings(2)
-    assert runtime_settings(2, named_sources=True)[name] == "true"
 
 
 @pytest.mark.parametrize("parallelism", [0, -1])

@@ -232,3 +232,27 @@ def test_a_synced_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.Mo
     storage.sync(["a"])
     # The folder's own name is made once.
     assert synced == [tmp_path / "a", tmp_path, tmp_path / "a"]
+
+
+def test_files_of_others_reach_the_disk_with_all_their_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(str(tmp_path))
+    for name in ("log/offsets/1", "log/offsets/2", "log/metadata"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"by Spark")
+    disk = Disk(monkeypatch, tmp_path)
+    storage.secure(["log/metadata", "log/offsets/1"])
+    files, folders = disk.events[:2], disk.events[2:]
+    assert set(files) == {("sync", "log/metadata"), ("sync", "log/offsets/1")}
+    assert folders == [("sync", "log/offsets"), ("sync", "."), ("sync", "log"), ("sync", ".")]
+    disk.events.clear()
+    storage.secure(["log/offsets/2"])
+    assert disk.events == [("sync", "log/offsets/2"), ("sync", "log/offsets")]
+    storage.secure([])
+
+
+def test_a_storage_that_need_not_last_secures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    storage = LocalStorage(str(tmp_path), durable=False)
+    storage.write("log/1", b"1")
+    storage.secure(["log/1"])
+    assert disk.events == []
