@@ -30,12 +30,17 @@ UNCHECKED = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file
 """Without a second file of checksums beside each, which takes as long again; we have a digest of our own."""
 
 
+LEFT = 8
+"""So many entries of a source's log, at most, are taken to be those of a driver that died a moment ago."""
+
+
 class SparkLog:
     """The log of one job; `folder` is the checkpoint directory as the job was given it."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
         self._is_local = "://" not in folder or folder.startswith("file://")
+        self._safe: dict[str, int] = {}
         self.address = f"{_for_hadoop(folder)}/{FOLDER}"
 
     def settings(self, *, reads_files: bool) -> dict[str, str]:
@@ -76,7 +81,9 @@ class SparkLog:
 
         def secure() -> None:
             try:
-                self._storage.secure(self._written(batch))
+                files, newest = self._written(batch)
+                self._storage.secure(files)
+                self._safe.update(newest)
             except OSError as error:
                 failures.append(error)
 
@@ -94,14 +101,18 @@ class SparkLog:
             what = f"Spark's log of offsets did not reach the disk ({error})"
             raise CommitError(describe(what, self.address, "free space or mend the directory; nothing is lost"))
 
-    def _written(self, batch: int) -> list[str]:
-        """Return the files that a batch needs to be read again, and that it may have brought."""
+    def _written(self, batch: int) -> tuple[list[str], dict[str, int]]:
+        """Return the files that a batch needs to be read again and that may be new, and how far each source got."""
         files = [f"{FOLDER}/metadata", f"{FOLDER}/offsets/{batch}"]
+        newest: dict[str, int] = {}
         for number in self._storage.list(f"{FOLDER}/sources"):
-            names = self._storage.list(f"{FOLDER}/sources/{number}")
-            newest = max((name for name in names if name[0].isdigit()), key=_number_of, default=None)
-            files += [] if newest is None else [f"{FOLDER}/sources/{number}/{newest}"]
-        return files
+            folder = f"{FOLDER}/sources/{number}"
+            names = {_number_of(name): name for name in self._storage.list(folder) if name[0].isdigit()}
+            newest[folder] = max(names, default=-1)
+            # A driver that was killed may have left entries that this batch is the first to read.
+            safe = self._safe.get(folder, newest[folder] - LEFT)
+            files += [f"{folder}/{names[each]}" for each in sorted(names) if each > safe]
+        return files, newest
 
 
 def _number_of(name: str) -> int:

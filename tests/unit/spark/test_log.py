@@ -71,6 +71,7 @@ def test_the_log_is_on_the_disk_when_the_work_beside_it_is_done(
 ) -> None:
     for name in ("0/0", "0/9.compact", "0/10", "0/.10.tmp", "1/0"):
         storage.write(f"spark/sources/{name}", b"files")
+    sources = ["spark/sources/0/9.compact", "spark/sources/0/10", "spark/sources/1/0"]
     secured: list[str] = []
     began, working = threading.Event(), threading.Event()
 
@@ -84,7 +85,12 @@ def test_the_log_is_on_the_disk_when_the_work_beside_it_is_done(
         assert began.wait(30)
         assert not secured
         working.set()
-    assert secured == ["spark/metadata", "spark/offsets/4", "spark/sources/0/10", "spark/sources/1/0"]
+    assert secured == ["spark/metadata", "spark/offsets/4", *sources], "what a dead driver may have left, too"
+    secured.clear()
+    storage.write("spark/sources/0/11", b"files")
+    with log.secured(4):
+        pass
+    assert secured == ["spark/metadata", "spark/offsets/4", "spark/sources/0/11"]
 
 
 def test_a_log_that_does_not_reach_the_disk_stops_the_commit(
